@@ -1,0 +1,80 @@
+# navrl: every target prepares .venv first; `make` alone lists them.
+#
+# A different torch build:  make setup TORCH_SPEC=torch==2.13.0 PIP_ARGS='--index-url <wheel index of your CUDA version>'
+PYTHON     ?= python3
+VENV       := .venv
+PY         := $(VENV)/bin/python
+STAMP      := $(VENV)/.navrl-setup
+TORCH_SPEC ?= torch==2.13.0
+PIP_ARGS   ?=
+ARGS       ?=
+PIP        := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -c constraints.txt
+# `check` runs its parts in the order written, also under make -j.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help setup train test test-browser learn check format format-check lint types imports deps size conf bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo "  options go in ARGS, for example: make train ARGS='seed=1 total_frames=200000'"
+
+setup: $(STAMP)  ## create .venv with everything; does nothing when it is up to date
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "navrl needs Python 3.11 or newer, and '$(PYTHON)' is not; name one: make setup PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; }
+	@test -x $(PY) && $(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); \
+	  echo "Python could not create .venv; on Debian and Ubuntu this command helps: sudo apt-get install -y python3-venv" >&2; \
+	  exit 1; }
+	@echo "setup: installing $(TORCH_SPEC), then navrl and its tools (a few minutes the first time)"
+	@$(PIP) $(PIP_ARGS) '$(TORCH_SPEC)'
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+train: setup  ## train a demonstration policy; ARGS adds Hydra options
+	$(PY) -m navrl.train env=combat agent=ppo experiment=demo $(ARGS)
+
+test: setup  ## fast tests
+	$(PY) -m pytest -q $(ARGS)
+
+test-browser: setup  ## tests that open pages in headless Chromium
+	$(PY) -m pytest -q -m browser $(ARGS)
+
+learn: setup  ## slow tests: policies must become good
+	$(PY) -m pytest -q -m 'learning or slow' --timeout=3600 $(ARGS)
+
+check: format-check lint imports deps size types conf  ## every static check, fastest first
+
+format: setup  ## rewrite the source in the house format
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix-only --quiet .
+
+format-check: setup
+	$(PY) -m ruff format --check --quiet .
+
+lint: setup  ## ruff
+	$(PY) -m ruff check --quiet .
+
+imports: setup  ## which module may import which
+	$(VENV)/bin/lint-imports
+
+deps: setup  ## declared dependencies against used ones
+	$(VENV)/bin/deptry navrl
+
+size: setup  ## lines per file, and the limits
+	$(PY) scripts/size.py
+
+types: setup  ## mypy
+	$(PY) -m mypy
+
+conf: setup  ## every YAML option against its constructor
+	$(PY) -m pytest -q tests/test_conf.py
+
+bench: setup  ## where the time of a training run goes
+	$(PY) scripts/bench_train.py $(ARGS)
+
+clean:  ## remove caches and builds; keeps .venv and outputs/
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

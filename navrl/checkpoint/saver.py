@@ -1,0 +1,91 @@
+"""Saves the state of a run now and then, and keeps the newest and the best."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from navrl.checkpoint import atomic
+from navrl.checkpoint.directory import BEST, LATEST, checkpoints, step_name, write_pointer
+from navrl.checkpoint.state import Facts, intact_facts, write_state
+
+
+class CheckpointSaver:
+    """Writes checkpoints into one directory, of which it is the only writer."""
+
+    def __init__(self, *, directory: Path, keep_last: int, keep_best: int, save_every: int) -> None:
+        """`save_every` counts iterations; the newest and the best by score are kept."""
+        for option, value, least in (
+            ("keep_last", keep_last, 1),
+            ("keep_best", keep_best, 0),
+            ("save_every", save_every, 1),
+        ):
+            if value < least:
+                raise ValueError(f"checkpoint.{option} = {value} must be at least {least}")
+        self.directory = Path(directory)
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+        self.save_every = save_every
+        atomic.make_directory(self.directory)
+        atomic.sweep(self.directory)
+        # Damaged files do not count, else an intact one would be deleted to keep them.
+        facts = {path.name: intact_facts(path) for path in checkpoints(self.directory)}
+        self._saved: dict[str, Facts] = {name: fact for name, fact in facts.items() if fact}
+        self._best: tuple[str, str] | None = None  # name and sha256 that the pointer shows
+
+    def due(self, iteration: int) -> bool:
+        """Whether to save after this iteration; the first one has number 1."""
+        return iteration > 0 and iteration % self.save_every == 0
+
+    def save(self, state: Mapping[str, Any], *, frames: int, score: float | None) -> Path:
+        """Write `state`; on return the file is durable and shares no memory with `state`."""
+        name = step_name(frames)
+        path = self.directory / name
+        self._saved[name] = write_state(path, state, frames=frames, score=score)
+        write_pointer(self.directory, LATEST, name, self._saved[name].sha256)
+        ranking = self._ranking()
+        if ranking:
+            self._point_to_best(ranking[0])
+        self._prune({name, *ranking[: max(self.keep_best, 1)]})
+        return path
+
+    def close(self) -> None:
+        """Do nothing: every save has finished when it returns."""
+
+    def _ranking(self) -> list[str]:
+        """Names of the scored checkpoints, best first; of equal scores the newer one leads."""
+        keys = [
+            (facts.score, facts.frames, name)
+            for name, facts in self._saved.items()
+            if facts.score is not None
+        ]
+        return [name for _, _, name in sorted(keys, reverse=True)]
+
+    def _point_to_best(self, name: str) -> None:
+        best = (name, self._saved[name].sha256)
+        if best != self._best:
+            write_pointer(self.directory, BEST, *best)
+            self._best = best
+
+    def _prune(self, wanted: set[str]) -> None:
+        """Delete what is neither wanted nor among the newest; the last save is durable by now."""
+        newest = sorted(self._saved, key=lambda name: self._saved[name].frames, reverse=True)
+        for name in self._saved.keys() - wanted - set(newest[: self.keep_last]):
+            (self.directory / name).unlink(missing_ok=True)
+            del self._saved[name]
+
+
+class NullSaver:
+    """Saves nothing: for runs that leave no checkpoint."""
+
+    def __init__(self, *, directory: Path) -> None:
+        self.directory = Path(directory)
+
+    def due(self, iteration: int) -> bool:
+        """Never."""
+        return False
+
+    def save(self, state: Mapping[str, Any], *, frames: int, score: float | None) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

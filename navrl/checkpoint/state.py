@@ -1,0 +1,63 @@
+"""One checkpoint: the state tree of a run in a container, with the frames and score it had."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from navrl.checkpoint import container, tree
+from navrl.checkpoint.container import CorruptFile
+from navrl.checkpoint.directory import frames_of
+
+_KIND = "checkpoint"
+
+
+class Facts(NamedTuple):
+    """What is known of an intact checkpoint besides its state."""
+
+    frames: int
+    score: float | None
+    sha256: str
+
+
+def write_state(path: Path, state: Mapping[str, Any], *, frames: int, score: float | None) -> Facts:
+    """Write one checkpoint atomically and durably; a score that is not finite counts as none."""
+    if score is not None:
+        score = float(score) if math.isfinite(score) else None
+    tensors, skeleton = tree.flatten(dict(state))
+    meta = {"kind": _KIND, "frames": frames, "score": score, "tree": skeleton}
+    return Facts(frames, score, container.write(path, tensors, meta))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The state saved in `path`: fresh CPU tensors, a tuple for every NamedTuple."""
+    return _read(Path(path))[0]
+
+
+def intact_facts(path: Path) -> Facts | None:
+    """The facts of a `step_<frames>.ckpt` file; None, and one warning, if it cannot be trusted."""
+    try:
+        _, frames, score = _read(path)
+        if frames != frames_of(path.name):
+            raise CorruptFile(path, "header", f"holds the state after {frames} frames")
+        return Facts(frames, score, container.read_digest(path))
+    except (CorruptFile, OSError) as error:
+        warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], int, float | None]:
+    tensors, meta = container.read(path)
+    if meta.get("kind") != _KIND:
+        raise CorruptFile(path, "header", "it is a container, but not one with a checkpoint")
+    frames, score = meta.get("frames"), meta.get("score")
+    if type(frames) is not int or type(score) not in (float, type(None)):
+        raise CorruptFile(path, "header", "frames must be an int and score a float or null")
+    try:
+        state = tree.unflatten(tensors, meta.get("tree"))
+    except ValueError as error:
+        raise CorruptFile(path, "header", f"malformed tree ({error})") from error
+    if not isinstance(state, dict):
+        raise CorruptFile(path, "header", "the tree is not a dict")
+    return state, frames, score

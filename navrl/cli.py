@@ -1,0 +1,74 @@
+"""The console script `navrl <command>`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from navrl import __version__
+
+
+class Command(NamedTuple):
+    """A module with a `main()` that reads sys.argv, and what to say about it."""
+
+    module: str
+    summary: str
+    example: str
+
+
+# One line per command; the module is imported only when its command runs.
+COMMANDS = {
+    "train": Command("navrl.train", "train a policy", "navrl train env=combat agent=ppo seed=1"),
+    "evaluate": Command(
+        "navrl.evaluate", "measure a policy", "navrl evaluate checkpoint=outputs/latest"
+    ),
+    "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; 2 means the command line was wrong."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words:
+        sys.stderr.write(help_text())
+        return 2
+    name, *rest = words
+    if name in ("-h", "--help", "help"):
+        sys.stdout.write(help_text())
+        return 0
+    if name in ("-V", "--version"):
+        sys.stdout.write(f"navrl {__version__}\n")
+        return 0
+    if name not in COMMANDS:
+        sys.stderr.write(f"navrl: error: {unknown(name)}\n")
+        return 2
+    sys.argv = [sys.argv[0], *rest]  # what `python -m navrl.<command>` would have received
+    result = importlib.import_module(COMMANDS[name].module).main()
+    return result if isinstance(result, int) else 0
+
+
+def help_text() -> str:
+    """The list of commands, each with an example."""
+    width = max(map(len, COMMANDS))
+    commands = "".join(f"  {name:<{width}}  {it.summary}\n" for name, it in COMMANDS.items())
+    examples = "".join(f"  {it.example}\n" for it in COMMANDS.values())
+    return (
+        "usage: navrl <command> [options]\n\n"
+        f"Commands\n{commands}\n"
+        f"Examples\n{examples}\n"
+        "More about one of them: navrl <command> --help\n"
+    )
+
+
+def unknown(name: str) -> str:
+    """One sentence about a command that does not exist, with the closest that does."""
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(COMMANDS)}"
+    return f"Unknown command '{name}'; {hint} (see: navrl --help)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

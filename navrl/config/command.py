@@ -1,0 +1,190 @@
+"""The entry of the commands: a checked command line, a composed configuration, plain errors."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, ValueType
+from hydra.errors import CompactHydraException, HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from navrl.config.compose import compose_all, conf_dir, dotted_items, explain, one_line, to_plain
+from navrl.config.targets import ConfigError, did_you_mean, is_ours
+
+# Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
+_LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
+
+
+class _JobFailed(CompactHydraException):
+    """One job of a sweep failed for a reason its sentence explains; the others go on."""
+
+
+def run_main(function: Callable[[DictConfig], float | None], config_name: str) -> None:
+    """Run function(config) as a Hydra command; bad input ends it with one sentence on stderr.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong command line (nothing was created).
+    """
+    try:
+        _check_command_line(config_name, sys.argv[1:])
+        main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=config_name)
+        main(_reporting(function))()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (
+        ValueError,
+        OSError,
+    ) as error:  # ours, or Hydra's about its flags; jobs report their own
+        if _debugging():
+            raise
+        _report(_sentence(error) or one_line(error))
+        sys.exit(1 if isinstance(error, OSError) else 2)
+
+
+def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
+    """Raise one sentence about anything wrong with the arguments, before anything is created."""
+    options = _parse_flags(config_name, arguments)
+    if options.help or options.hydra_help or options.shell_completion:
+        return
+    extra = []
+    if options.config_dir is not None:
+        extra = [f"hydra.searchpath=['file://{Path(options.config_dir).absolute()}']"]
+    name = options.config_name or config_name
+    config, sweeps = _compose_first_job(name, options.overrides, extra)
+    multirun = options.multirun or config.hydra.mode is RunMode.MULTIRUN
+    if sweeps and not multirun:
+        raise ConfigError(
+            f"'{sweeps[0].input_line}' lists several values: add -m to run one job for each, "
+            f"or write {sweeps[0].key_or_group}=[...] to pass a list"
+        )
+    if options.cfg is None and options.info is None:
+        _check_can_start(config, multirun=multirun)
+
+
+def _parse_flags(config_name: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Hydra's flags and the overrides, without the flags that we refuse."""
+    parser = get_args_parser()
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+    refuse = functools.partial(_refuse_arguments, config_name, flags)
+    setattr(parser, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
+    options = parser.parse_args(arguments)
+    if options.experimental_rerun is not None:
+        raise ConfigError("--experimental-rerun is refused: it unpickles a file, which runs code")
+    if options.config_path is not None:
+        raise ConfigError("--config-path is refused: use --config-dir DIR or NAVRL_CONF=DIR")
+    if options.resolve and options.cfg is None:
+        raise ConfigError("--resolve only goes with --cfg, as in --cfg job --resolve")
+    if options.config_dir is not None and not Path(options.config_dir).is_dir():
+        raise ConfigError(f"--config-dir '{options.config_dir}' is not a directory")
+    return options
+
+
+def _refuse_arguments(config_name: str, flags: Sequence[str], message: str) -> None:
+    """argparse's complaint as our sentence."""
+    words = message.split()
+    hint = did_you_mean(words[-1], flags)
+    if "=" in words[-1]:
+        hint = "; write flags such as -m before the first key=value"
+    raise ConfigError(f"{' '.join(words)}{hint} (see: python -m navrl.{config_name} --help)")
+
+
+def _compose_first_job(
+    config_name: str, lines: Sequence[str], extra: Sequence[str]
+) -> tuple[DictConfig, list[Override]]:
+    """The first job's configuration, and the sweeps; every swept group option is tried."""
+    try:
+        overrides = OverridesParser.create().parse_overrides(list(lines))
+    except HydraException as error:
+        raise ConfigError(explain(error, config_name)) from error
+    sweeps = [override for override in overrides if override.is_sweep_override()]
+    listed = [item for item in sweeps if item.value_type in _LISTED_SWEEPS]
+    values = {
+        str(item.input_line): [
+            f"{item.get_key_element()}={x}" for x in item.sweep_string_iterator()
+        ]
+        for item in listed
+    }
+    fixed = [str(item.input_line) for item in overrides if item not in sweeps] + list(extra)
+    first = {line: jobs[0] for line, jobs in values.items()}
+    config = compose_all(config_name, [*fixed, *first.values()])
+    for item in listed:
+        if item.key_or_group in config.hydra.runtime.choices:
+            for job in values[str(item.input_line)][1:]:
+                compose_all(config_name, [*fixed, *{**first, str(item.input_line): job}.values()])
+    return config, sweeps
+
+
+def _check_can_start(config: DictConfig, *, multirun: bool) -> None:
+    """Raise if a mandatory value is missing or the output directory cannot be made."""
+    plain = to_plain(config, resolve=False)
+    del plain["hydra"]
+    for key, value in dotted_items(plain):
+        if value == "???":
+            raise ConfigError(f"'{key}' needs a value: add {key}=...")
+    try:
+        output = Path(config.hydra.sweep.dir if multirun else config.hydra.run.dir).absolute()
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"The output directory has no name: {one_line(error)}") from error
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent):
+            pass  # the run itself makes `output`; it could
+    except OSError as error:
+        reason = f"cannot create the output folder ({error.strerror})"
+        raise OSError(error.errno, reason, str(output)) from error
+
+
+def _reporting(function: Callable[[DictConfig], float | None]) -> Callable[[DictConfig], Any]:
+    """function, but an error that its message explains ends the job without a traceback."""
+
+    @functools.wraps(function)
+    def job(config: DictConfig) -> float | None:
+        try:
+            return function(config)
+        except Exception as error:
+            sentence = _sentence(error)
+            if sentence is None or _debugging():
+                raise
+            if HydraConfig.get().mode is RunMode.MULTIRUN:
+                raise _JobFailed(f"navrl: error: {sentence}") from error
+            _report(sentence)
+        raise SystemExit(1)
+
+    return job
+
+
+def _sentence(error: BaseException) -> str | None:
+    """The error in one line if it was written for the user, None if it is a bug to be traced."""
+    if isinstance(error, OmegaConfBaseException) or is_ours(type(error).__module__):
+        return one_line(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: '{error.filename}'" if error.filename else error.strerror
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    raised_by_us = trace is not None and is_ours(trace.tb_frame.f_globals.get("__name__", ""))
+    if raised_by_us and isinstance(error, (ValueError, OSError, ImportError)):
+        return one_line(error)
+    return None
+
+
+def _report(sentence: str) -> None:
+    """Tell the user on stderr."""
+    sys.stderr.write(f"navrl: error: {sentence}\n")
+
+
+def _debugging() -> bool:
+    """Whether the user asked for tracebacks."""
+    return "1" in (os.environ.get("NAVRL_DEBUG"), os.environ.get("HYDRA_FULL_ERROR"))

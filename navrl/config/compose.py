@@ -1,0 +1,139 @@
+"""Where conf/ is, composing it, turning it into JSON and back, and building objects from it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+import yaml
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from navrl.config.targets import ConfigError, construct, did_you_mean
+
+# Names the run directory: one value per composed configuration, so all jobs of a sweep share it.
+OmegaConf.register_new_resolver(
+    "run_id", lambda: secrets.token_hex(2), use_cache=True, replace=True
+)
+
+
+def conf_dir() -> Path:
+    """The directory of train.yaml: $NAVRL_CONF, else the installed copy, else the checkout."""
+    chosen = os.environ.get("NAVRL_CONF")
+    package = Path(__file__).resolve().parents[1]
+    places = [Path(chosen).absolute()] if chosen else [package / "conf", package.parent / "conf"]
+    for place in places:
+        if (place / "train.yaml").is_file():
+            return place
+    looked = " or ".join(str(place) for place in places)
+    raise FileNotFoundError(f"no train.yaml in {looked}; set NAVRL_CONF to the conf directory")
+
+
+def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
+    """The composed configuration, in struct mode and without Hydra's own node."""
+    config = compose_all(config_name, overrides)
+    with open_dict(config):
+        del config["hydra"]
+    return config
+
+
+def to_json(config: DictConfig) -> dict[str, Any]:
+    """The configuration as plain data with its interpolations unresolved, ready for json.dump."""
+    return to_plain(config, resolve=False)
+
+
+def from_json(data: Mapping[str, Any]) -> DictConfig:
+    """The inverse of to_json: a DictConfig in struct mode. Nothing is built or resolved."""
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"a configuration is a mapping of names, but got {type(data).__name__}")
+    config = OmegaConf.create(dict(data))
+    OmegaConf.set_struct(config, True)
+    return config
+
+
+def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
+    """The composed configuration with Hydra's node; a ConfigError explains what is wrong."""
+    try:
+        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
+            return hydra.compose(config_name, list(overrides), return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, config_name)) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"Cannot read a YAML file: {one_line(error)}") from error
+
+
+def explain(error: Exception, config_name: str) -> str:
+    """Hydra's complaint about an override as one sentence with a suggestion."""
+    if isinstance(error, OverrideParseException):
+        return (
+            f"Cannot read '{error.override}': write key=value, "
+            "and quote values that hold spaces, commas or brackets"
+        )
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, option = str(error.missing_cfg_file).rpartition("/")
+        options = [str(name) for name in error.options or ()]
+        known = f"; available: {', '.join(options)}" if options else ""
+        return f"Unknown {group or 'config'} '{option}'{known}{did_you_mean(option, options)}"
+    refused = re.search(r"Could not override '([^']+)'", str(error))
+    if refused:
+        return _unknown_key(refused[1], config_name)
+    repeated = re.search(r"Multiple values for ([^ ]+)\. ", str(error))
+    if repeated:
+        return f"'{repeated[1]}' is chosen twice; write {repeated[1]}=... once, without a +"
+    return one_line(error, error.__cause__)
+
+
+def _unknown_key(key: str, config_name: str) -> str:
+    """'Unknown key ...' with the closest key or group that this command knows."""
+    config = compose_all(config_name, ())
+    groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
+    plain = to_plain(config, resolve=False)
+    del plain["hydra"]
+    hint = did_you_mean(key, [*groups, *dict(dotted_items(plain))])
+    hint = hint or f"; known: {', '.join(sorted({*groups, *plain}))}"
+    kind = "key" if "." in key else "option"
+    return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
+
+
+def dotted_items(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key below node as 'agent.learning_rate', with its value."""
+    for name, value in node.items():
+        yield f"{prefix}{name}", value
+        if isinstance(value, Mapping):
+            yield from dotted_items(value, f"{prefix}{name}.")
+
+
+def to_plain(node: Any, *, resolve: bool) -> Any:
+    """Dicts, lists and scalars instead of OmegaConf containers."""
+    if isinstance(node, (DictConfig, ListConfig)):
+        return OmegaConf.to_container(node, resolve=resolve)
+    return node
+
+
+def one_line(*errors: BaseException | None) -> str:
+    """The messages of the errors, joined into one line."""
+    return " ".join(": ".join(_message(error) for error in errors if error is not None).split())
+
+
+def _message(error: BaseException) -> str:
+    """str(error), without the table of internals that OmegaConf adds."""
+    if not isinstance(error, OmegaConfBaseException):
+        return str(error)
+    where = f" (in '{error.full_key}')" if error.full_key else ""
+    return f"{str(error).splitlines()[0]}{where}"
+
+
+def build(node: Any, *, from_checkpoint: bool = False) -> Any:
+    """The object that a node with `_target_` describes (with `_partial_: true`, a partial of it).
+
+    Nodes below it are built first; interpolations are resolved against the whole configuration.
+    from_checkpoint refuses everything that could touch files: somebody else may have written it.
+    """
+    path = (node._get_full_key(None) or "config") if isinstance(node, DictConfig) else "config"
+    return construct(to_plain(node, resolve=True), path, from_checkpoint=from_checkpoint)

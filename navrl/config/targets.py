@@ -1,0 +1,148 @@
+"""Objects from plain data: a mapping with `_target_` names what to call, and few things may be."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# What a configuration may build: our own classes and functions in these packages, ...
+_SIMULATION = frozenset({"agents", "curriculum", "envs", "opponents", "rewards", "sims"})
+_RECORDING = frozenset({"checkpoint", "loggers", "monitor", "rollouts", "view"})
+# ... and these by name. A configuration that came with a checkpoint may build _SIMULATION only,
+# because somebody else may have written it.
+_NAMED = frozenset(
+    {
+        "torchrl.collectors.Collector",
+        "torchrl.collectors.MultiAsyncCollector",
+        "torchrl.collectors.MultiSyncCollector",
+    }
+)
+_SCALARS = frozenset({int, float, bool, str, type(None)})
+
+
+class ConfigError(ValueError):
+    """What is wrong with the configuration, in one sentence for the person who wrote it."""
+
+
+def construct(value: Any, path: str, *, from_checkpoint: bool) -> Any:
+    """What `value`, found at `path`, describes; plain data stays what it is."""
+    # Hydra's instantiate is not used: it resolves interpolations again after any check we could
+    # make, and accepts every importable name except a short list of known dangers.
+    if isinstance(value, list):
+        return [
+            construct(item, f"{path}[{index}]", from_checkpoint=from_checkpoint)
+            for index, item in enumerate(value)
+        ]
+    if not isinstance(value, Mapping):
+        return value
+    special = {name for name in value if str(name).startswith("_") and str(name).endswith("_")}
+    unknown = special - {"_target_", "_partial_"}
+    if unknown:
+        raise ConfigError(f"'{path}.{min(unknown)}' is not supported; use _target_ and _partial_")
+    if "_target_" in value:
+        target = _locate(str(value["_target_"]), f"{path}._target_", from_checkpoint)
+    arguments = {
+        name: construct(item, f"{path}.{name}", from_checkpoint=from_checkpoint)
+        for name, item in value.items()
+        if name not in special
+    }
+    if "_target_" not in value:
+        return arguments
+    return _call(target, arguments, path, partial=bool(value.get("_partial_", False)))
+
+
+def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
+    """The class or function called `name`, if it is one we allow."""
+    module_name, _, attribute = name.rpartition(".")
+    if not (
+        _is_buildable(module_name, from_checkpoint) or (name in _NAMED and not from_checkpoint)
+    ):
+        source = "a checkpoint's configuration" if from_checkpoint else "a configuration"
+        raise ConfigError(f"'{path}' names '{name}', which {source} may not build")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not module_name.startswith(error.name or "?"):
+            raise  # our module exists, but something that it needs is not installed
+        raise ConfigError(f"'{path}' names '{name}', but there is no such module") from error
+    found = getattr(module, attribute, None)
+    if not (inspect.isclass(found) or inspect.isfunction(found)):
+        public = [key for key, item in vars(module).items() if callable(item)]
+        raise ConfigError(
+            f"'{path}' names '{name}', which is no class or function"
+            f"{did_you_mean(attribute, public)}"
+        )
+    if name not in _NAMED and not _is_buildable(found.__module__, from_checkpoint):
+        raise ConfigError(
+            f"'{path}' names '{name}', which comes from '{found.__module__}'; "
+            "a configuration may build what is defined in navrl"
+        )
+    return found
+
+
+def _is_buildable(module_name: str, from_checkpoint: bool) -> bool:
+    """Whether the module is in one of the packages that a configuration may use."""
+    root, package = [*module_name.split("."), ""][:2]
+    allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
+    return root == "navrl" and package in allowed
+
+
+def _call(
+    target: Callable[..., Any], arguments: dict[str, Any], path: str, *, partial: bool
+) -> Any:
+    """target(**arguments), or the partial of it, with a wrong argument explained."""
+    # A metaclass, as TorchRL's environments have, hides the signature of the class.
+    function = target.__init__ if inspect.isclass(target) else target
+    parameters = inspect.signature(function).parameters
+    open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    unknown = [name for name in arguments if name not in parameters and not open_ended]
+    if unknown:
+        raise ConfigError(
+            f"Unknown key '{path}.{unknown[0]}' for {target.__module__}.{target.__qualname__}"
+            f"{did_you_mean(unknown[0], list(parameters))}"
+        )
+    _check_types(function, arguments, path)
+    if partial:
+        return functools.partial(target, **arguments)
+    try:
+        return target(**arguments)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
+    """Refuse 'abc' where the function says int; only int, float, bool, str and None are checked."""
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):  # a name imported for the type checker only
+        return
+    for name in arguments.keys() & hints.keys():
+        accepted = typing.get_args(hints[name]) or (hints[name],)
+        got = type(arguments[name])
+        if (
+            not {got, *accepted} <= _SCALARS
+            or got in accepted
+            or (got is int and float in accepted)
+        ):
+            continue
+        wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in accepted)
+        raise ConfigError(f"'{path}.{name}' must be {wanted}, but got {arguments[name]!r}")
+
+
+def did_you_mean(word: str, candidates: Sequence[str]) -> str:
+    """'; did you mean X?', or nothing when no candidate is close."""
+    close = difflib.get_close_matches(word, candidates, n=1)
+    same_leaf = [name for name in candidates if name.rpartition(".")[2] == word.rpartition(".")[2]]
+    return "".join(f"; did you mean '{name}'?" for name in (close or same_leaf)[:1])
+
+
+def is_ours(module_name: str) -> bool:
+    """Whether the module belongs to navrl."""
+    return module_name in ("navrl", "__main__") or module_name.startswith("navrl.")

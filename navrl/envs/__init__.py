@@ -1,0 +1,1 @@
+"""TorchRL skins over the simulators."""

@@ -1,0 +1,115 @@
+"""The console: one line per iteration, or a live table where a person is looking."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping
+from typing import TextIO
+
+from navrl.loggers import format
+from navrl.loggers.base import Logger
+from navrl.loggers.table import LiveTable, supports_unicode
+
+STYLES = ("auto", "table", "lines", "none")
+_HISTORY = 32
+
+
+class ConsoleLogger(Logger):
+    """Prints progress; `headline` maps a label to the metric it shows.
+
+    A label that ends in % shows a share in percent. A metric `<key>_margin`, the half width of
+    an interval, is shown behind its `<key>` with a plus-minus sign.
+    """
+
+    def __init__(
+        self,
+        *,
+        total_frames: int,
+        headline: Mapping[str, str],
+        style: str,
+        stream: TextIO | None = None,
+    ) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self._total_frames = total_frames
+        self._headline = dict(headline)
+        self._style = resolve_style(style, self._stream, os.environ)
+        self._unicode = supports_unicode(self._stream)
+        self._table = LiveTable(self._stream, colour="NO_COLOR" not in os.environ)
+        self._history: dict[str, deque[float]] = {}
+
+    def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
+        """Print the line, or redraw the table below it."""
+        if self._style == "none":
+            return
+        line = progress_line(
+            metrics,
+            iteration=iteration,
+            frames=frames,
+            total_frames=self._total_frames,
+            headline=self._headline,
+            unicode=self._unicode,
+        )
+        if self._style == "lines":
+            self.note(line)
+            return
+        for key, number in metrics.items():
+            self._history.setdefault(key, deque(maxlen=_HISTORY)).append(number)
+        self._table.draw(line, self._history, unicode=self._unicode)
+
+    def note(self, text: str) -> None:
+        """Print a sentence for the user without tearing the table."""
+        if self._style == "table":
+            self._table.note(text)
+        elif self._style == "lines":
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Give the terminal back as it was."""
+        self._table.close()
+
+
+def resolve_style(style: str, stream: TextIO, environment: Mapping[str, str]) -> str:
+    """What `auto` means here: the table on a terminal that can redraw, else lines."""
+    if style not in STYLES:
+        raise ValueError(f"console style = {style!r} must be one of {', '.join(STYLES)}")
+    capable = stream.isatty() and environment.get("TERM", "dumb") != "dumb"
+    if style == "auto":
+        return "table" if capable else "lines"
+    return "lines" if style == "table" and not capable else style
+
+
+def progress_line(
+    metrics: Mapping[str, float],
+    *,
+    iteration: int,
+    frames: int,
+    total_frames: int,
+    headline: Mapping[str, str],
+    unicode: bool,
+) -> str:
+    """iter 12/40 | 1.2M frames | 48k fps | win 41% ±6 | return 0.31 | eta 0:38."""
+    # whole iterations, as a last partial rollout is still one
+    total = math.ceil(total_frames * iteration / frames) if frames > 0 else iteration
+    parts = [f"iter {iteration}/{total}", f"{format.count(frames)} frames"]
+    if "time/fps" in metrics:
+        parts.append(f"{format.count(metrics['time/fps'])} fps")
+    parts += [_headline(label, key, metrics, unicode) for label, key in headline.items()]
+    if "time/eta_s" in metrics:
+        parts.append(f"eta {format.duration(metrics['time/eta_s'])}")
+    return " | ".join(parts)
+
+
+def _headline(label: str, key: str, metrics: Mapping[str, float], unicode: bool) -> str:
+    name, percent = label.rstrip("%").rstrip(), label.endswith("%")
+    if key not in metrics:  # no episode has ended yet
+        return f"{name} -"
+    text = f"{100.0 * metrics[key]:.0f}%" if percent else format.value(metrics[key])
+    margin = metrics.get(f"{key}_margin")
+    if margin is None:
+        return f"{name} {text}"
+    size = f"{100.0 * margin:.0f}" if percent else format.value(margin)
+    return f"{name} {text} {'±' if unicode else '+/-'}{size}"

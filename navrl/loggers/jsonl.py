@@ -1,0 +1,115 @@
+"""metrics.jsonl: the record of truth that everything else mirrors or reads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from navrl.loggers.base import Logger
+from navrl.record import to_json, write_atomically
+
+_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
+
+
+class JsonlLogger(Logger):
+    """One JSON object per line, one write per record, so a crash tears at most the last line.
+
+    Numbers JSON cannot hold are the strings "NaN", "Infinity" and "-Infinity", which `float()`
+    and JavaScript's `Number()` both read back. What a full disk refuses waits in memory and is
+    written with the next record that fits.
+    """
+
+    def __init__(self, *, directory: Path) -> None:
+        self.path = directory / "metrics.jsonl"
+        self._summary = directory / "summary.json"
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._waiting = b""
+        self._size = 0
+        self._keep_until(None)
+
+    def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
+        """Append one record and hand it to the system before returning."""
+        record = {"iteration": iteration, "frames": frames, **metrics}
+        self._waiting += to_json(record).encode() + b"\n"
+        self._drain()
+
+    def summary(self, metrics: Mapping[str, float]) -> None:
+        """Replace summary.json atomically."""
+        write_atomically(self._summary, to_json(dict(metrics), indent=2) + "\n")
+
+    def truncate_after(self, frames: int) -> None:
+        """Drop rows beyond `frames`, so that a resumed run repeats none and misses none."""
+        self._waiting = b""
+        self._keep_until(frames)
+
+    def close(self) -> None:
+        """Write what a full disk held back, if it fits by now, and close the file."""
+        if self._file < 0:
+            return
+        try:
+            self._drain()
+        finally:
+            os.close(self._file)
+            self._file = -1
+
+    def _drain(self) -> None:
+        """Write all that waits in one piece, or leave the file as it was and raise."""
+        if not self._waiting:
+            return
+        try:
+            written = os.write(self._file, self._waiting)
+            if written < len(self._waiting):  # the disk filled up within the record
+                raise OSError(f"{written} of {len(self._waiting)} bytes fitted in {self.path}")
+        except OSError:
+            self._cut(self._size)
+            raise
+        self._size += written
+        self._waiting = b""
+
+    def _keep_until(self, frames: int | None) -> None:
+        """Cut the file after the last whole row that is not beyond `frames`."""
+        end = 0
+        with self.path.open("rb") as file:
+            for line in file:
+                row = _parse(line)
+                if row is not None and frames is not None and row["frames"] > frames:
+                    break
+                end = file.tell() if row is not None else end
+        self._cut(end)
+        self._size = end
+
+    def _cut(self, size: int) -> None:
+        with contextlib.suppress(OSError):  # a device such as /dev/full cannot be cut
+            os.ftruncate(self._file, size)
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, float]]:
+    """The records of a metrics.jsonl, also while it is written: a torn line is passed over."""
+    with path.open("rb") as file:
+        for line in file:
+            row = _parse(line)
+            if row is not None:
+                yield {key: _number(value) for key, value in row.items() if _is_number(value)}
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """The record on a whole line, None for a torn or foreign one."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        row = json.loads(line)
+    except ValueError:  # also what broken UTF-8 raises
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("frames"), int) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or value in _NOT_FINITE
+
+
+def _number(value: float | str) -> float:
+    return float(value) if isinstance(value, str) else value

@@ -1,0 +1,161 @@
+"""The Weights & Biases mirror: offline unless asked and able, silent, inside the run directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from navrl.loggers.base import Logger
+
+if TYPE_CHECKING:
+    import wandb
+
+_LOG = logging.getLogger(__name__)
+
+Mode = Literal["offline", "online", "disabled"]
+
+
+class WandbLogger(Logger):
+    """Mirrors metrics to a wandb run with frames on the x axis; never asks, never waits long."""
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        name: str,
+        config: Mapping[str, Any],
+        mode: Mode,
+        project: str,
+        entity: str | None,
+        group: str | None,
+        tags: Sequence[str],
+        init_timeout_s: float,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ValueError(
+                f"logger.mode = {mode!r} must be one of {', '.join(get_args(Mode))}; "
+                "change it with logger.mode=offline"
+            )
+        # a folder called wandb in the working directory makes the import succeed with an empty
+        # namespace package where wandb is missing; only a real package has an origin
+        spec = find_spec("wandb")
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(
+                "logger=wandb needs a package that is not installed: "
+                "pip install 'wandb>=0.31,<0.32', or choose logger=none"
+            )
+        self._directory = directory
+        self._id_file = directory / "wandb" / "run_id"
+        self._mode: Mode = mode
+        self._timeout_s = init_timeout_s
+        self._arguments: dict[str, Any] = {
+            "name": name,
+            "config": dict(config),
+            "project": project,
+            "entity": entity,
+            "group": group,
+            "tags": list(tags),
+        }
+        _confine(directory / "wandb", online=mode == "online")
+        self._run = self._start(self._stored_id() or secrets.token_hex(4))
+
+    @property
+    def id(self) -> str:
+        """The run's id at wandb, the same after a resume."""
+        return self._run.id
+
+    def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
+        """Hand one record to wandb's own process."""
+        # wandb's step cannot go back after a resume, hence our own axis and no step=
+        self._run.log({"iteration": iteration, "frames": frames, **metrics})
+
+    def summary(self, metrics: Mapping[str, float]) -> None:
+        """Set the run's summary."""
+        self._run.summary.update(dict(metrics))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The id under which the curves continue."""
+        return {"id": self._run.id}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue the curves of another run directory's run."""
+        if state["id"] != self._run.id:
+            self._run.finish()
+            self._run = self._start(str(state["id"]))
+
+    def close(self) -> None:
+        """Finish the run; gives up an upload that takes over a minute (`wandb sync` has it)."""
+        self._run.finish()
+
+    def _start(self, run_id: str) -> wandb.Run:
+        if not re.fullmatch(r"[\w-]{1,64}", run_id):  # it becomes part of a path
+            raise ValueError(f"wandb run id {run_id!r} must be letters, digits, _ and - only")
+        self._id_file.write_text(f"{run_id}\n", encoding="utf-8")
+        if self._mode != "online":
+            return self._open(run_id, self._mode)
+        import wandb
+
+        reason = ""
+        try:
+            if wandb.login(prompt=False):
+                return self._open(run_id, "online")
+            reason = "nobody is logged in (run `wandb login` once)"
+        except (wandb.Error, OSError, ValueError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+        _LOG.warning("wandb continues offline: %s", reason)
+        self._mode = "offline"
+        return self._open(run_id, "offline")
+
+    def _open(self, run_id: str, mode: Mode) -> wandb.Run:
+        import wandb  # 0.3 s and a process: only for those who asked for it
+
+        settings = wandb.Settings(
+            allow_offline_artifacts=False,
+            console="off",
+            disable_code=True,
+            disable_git=True,  # a remote's address may hold a token; the commit is in our record
+            finish_timeout=60.0,
+            init_timeout=self._timeout_s,
+            silent=True,
+            x_transaction_log_flush_interval=1.0,  # else a kill -9 loses fifteen seconds
+        )
+        run = wandb.init(
+            **self._arguments,
+            dir=str(self._directory),
+            id=run_id,
+            mode=mode,
+            reinit="create_new",  # a run that somebody else opened in this process stays theirs
+            resume="allow" if mode == "online" else None,
+            save_code=False,
+            settings=settings,
+        )
+        run.define_metric("frames")
+        run.define_metric("*", step_metric="frames")
+        return run
+
+    def _stored_id(self) -> str:
+        return self._id_file.read_text(encoding="utf-8").strip() if self._id_file.exists() else ""
+
+
+def _confine(root: Path, *, online: bool) -> None:
+    """Point every folder wandb writes to into the run directory, before it is imported."""
+    # never a folder called .wandb: wandb-core would write there and the Python half to wandb/
+    root.mkdir(parents=True, exist_ok=True)
+    folders = {
+        "WANDB_DATA_DIR": "data",
+        "WANDB_CACHE_DIR": "cache",
+        "WANDB_CONFIG_DIR": "config",
+        "WANDB_ARTIFACT_DIR": "artifacts",
+    }
+    if online:  # the address of one's own server is read from the user's settings
+        del folders["WANDB_CONFIG_DIR"]
+    for variable, folder in folders.items():
+        os.environ[variable] = str((root / "local" / folder).resolve())
+    os.environ["WANDB_ERROR_REPORTING"] = "false"
+    os.environ["WANDB_SILENT"] = "true"

@@ -1,0 +1,1 @@
+"""Scripted pilots over simulator state, in physical units, vectorised over envs."""

@@ -1,0 +1,56 @@
+"""`mixture`: every episode draws one of several pilots."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from navrl.opponents.base import Command, Pilot
+from navrl.sims import random
+from navrl.sims.combat_state import CombatParams, CombatState
+
+
+class Mixture:
+    """All pilots think in every env, the drawn one is obeyed: no branch, no host synchronisation."""
+
+    def __init__(self, *, pilots: Mapping[str, Pilot], weights: Mapping[str, float]) -> None:
+        if set(pilots) != set(weights) or not sum(weights.values()) > 0.0:
+            raise ValueError(
+                f"opponent.weights names {sorted(weights)}; expected a weight, not all zero, for each of "
+                f"{sorted(pilots)}; change opponent.weights"
+            )
+        self.pilots = dict(pilots)
+        self.weights = [float(weights[name]) for name in self.pilots]
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """The choice of the episode, then the memories of all pilots."""
+        draw = random.uniform(key, random.LEAGUE, 1)[0] * sum(self.weights)
+        choice = torch.zeros_like(draw, dtype=torch.int32)
+        edge = 0.0
+        for weight in self.weights[:-1]:
+            edge += weight
+            choice = choice + (draw >= edge).to(torch.int32)
+        memories = [field for pilot in self.pilots.values() for field in pilot.initial(key)]
+        return (choice, *memories)
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """The command of the drawn pilot."""
+        choice, rest = memory[0], list(memory[1:])
+        chosen: Command | None = None
+        kept: list[Tensor] = []
+        for index, pilot in enumerate(self.pilots.values()):
+            size = len(pilot.initial(choice.to(torch.int64)))
+            command, after = pilot.act(params, state, me, tuple(rest[:size]))
+            kept, rest = kept + list(after), rest[size:]
+            mine = choice == index
+            chosen = (
+                command
+                if chosen is None
+                else Command(
+                    *(torch.where(mine, a, b) for a, b in zip(command, chosen, strict=True))
+                )
+            )
+        assert chosen is not None, "the weights name at least one pilot"
+        return chosen, (choice, *kept)

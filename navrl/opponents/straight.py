@@ -1,0 +1,23 @@
+"""`straight`: flies on at full throttle and never fires; a target to learn shooting on."""
+
+import torch
+from torch import Tensor
+
+from navrl.opponents.base import Command
+from navrl.sims.combat_state import CombatParams, CombatState
+
+
+class Straight:
+    """No manoeuvre, no fire."""
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """Remembers nothing."""
+        return ()
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """Rudder 0, full throttle."""
+        speed = state.aircraft.motion.speed_mps[me]
+        rudder = torch.zeros_like(speed)
+        return Command(rudder, torch.ones_like(speed), torch.zeros_like(speed, dtype=torch.bool)), ()

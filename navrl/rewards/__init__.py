@@ -1,0 +1,1 @@
+"""Rewards: named, weighted, pure terms over what was, what is and what happened."""

@@ -1,0 +1,1 @@
+"""Simulators: NamedTuples of tensors and pure functions over them, nothing but torch."""

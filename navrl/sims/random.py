@@ -1,0 +1,45 @@
+"""Counter-based random numbers: a hash of (seed, env id, episode, stream, index), no generator state.
+
+Integer arithmetic only, so CPU and CUDA agree bit for bit, and env i plays the same episode in any
+batch size, in any order, on any device.
+"""
+
+import torch
+from torch import Tensor
+
+SCENARIO, SCRIPT, LEAGUE = 0, 1, 2  # streams: what a number is drawn for
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+_GOLDEN = _signed(0x9E3779B97F4A7C15)
+_MIX_1 = _signed(0xBF58476D1CE4E5B9)
+_MIX_2 = _signed(0x94D049BB133111EB)
+
+
+def _shift_right(value: Tensor, bits: int) -> Tensor:
+    """Logical shift; torch shifts signed integers arithmetically."""
+    return (value >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def mix(value: Tensor) -> Tensor:
+    """One splitmix64 round on int64."""
+    value = value + _GOLDEN
+    value = (value ^ _shift_right(value, 30)) * _MIX_1
+    value = (value ^ _shift_right(value, 27)) * _MIX_2
+    return value ^ _shift_right(value, 31)
+
+
+def episode_key(seed: Tensor, env_id: Tensor, episode: Tensor) -> Tensor:
+    """The key of one episode of one env; int64, shape of env_id."""
+    return mix(mix(mix(seed) ^ env_id) ^ episode)
+
+
+def uniform(key: Tensor, stream: int, count: int) -> Tensor:
+    """`count` numbers in [0, 1) for every key, float32 (count, N)."""
+    stream_key = mix(key ^ stream)
+    index = torch.arange(count, device=key.device).unsqueeze(-1)
+    bits = mix(stream_key.unsqueeze(0) ^ index)
+    return _shift_right(bits, 40).to(torch.float32) * (1.0 / (1 << 24))

@@ -1,0 +1,121 @@
+"""What one aircraft sees of one enemy and of the missiles between them, in physical units, all (N,)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.sims.combat_state import CombatParams, CombatState, enemies_of
+from navrl.sims.flight import Motion
+
+
+class View(NamedTuple):
+    """Geometry of another body, seen from the nose of the observer."""
+
+    range_m: Tensor
+    cos_bearing: Tensor  # of the other, off the observer's nose; positive sine is to the left
+    sin_bearing: Tensor
+    cos_aspect: Tensor  # other's heading minus own heading
+    sin_aspect: Tensor
+    closing_mps: Tensor
+    line_of_sight_rate_radps: Tensor
+
+    @property
+    def time_to_go_s(self) -> Tensor:
+        """Range over closing speed, at most 60 s and 60 s when it does not close."""
+        return (self.range_m / self.closing_mps.clamp_min(1.0)).clamp_max(60.0)
+
+
+class MissileView(NamedTuple):
+    """One missile and how it sees, or is seen by, an aircraft; zeros count only where active."""
+
+    active: Tensor  # bool
+    age_s: Tensor
+    speed_mps: Tensor
+    view: View
+
+
+def look(observer: Motion, other: Motion) -> View:
+    """The view from observer to other."""
+    x, y = other.x_m - observer.x_m, other.y_m - observer.y_m
+    range_m = torch.sqrt(x * x + y * y).clamp_min(1.0)
+    inverse = 1.0 / range_m
+    x, y = x * inverse, y * inverse
+    vx = other.speed_mps * other.cos_heading - observer.speed_mps * observer.cos_heading
+    vy = other.speed_mps * other.sin_heading - observer.speed_mps * observer.sin_heading
+    cos, sin = observer.cos_heading, observer.sin_heading
+    return View(
+        range_m=range_m,
+        cos_bearing=cos * x + sin * y,
+        sin_bearing=cos * y - sin * x,
+        cos_aspect=cos * other.cos_heading + sin * other.sin_heading,
+        sin_aspect=cos * other.sin_heading - sin * other.cos_heading,
+        closing_mps=-(x * vx + y * vy),
+        line_of_sight_rate_radps=(x * vy - y * vx) * inverse,
+    )
+
+
+def aircraft(state: CombatState, index: int) -> Motion:
+    """The motion of one aircraft, (N,)."""
+    return Motion(*(field[index] for field in state.aircraft.motion))
+
+
+def own_missile(params: CombatParams, state: CombatState, me: int) -> MissileView:
+    """The own missile in the air that is nearest to its target; the view is the missile's."""
+    channels = range(params.channels)
+    return _nearest(params, state, [(me, k) for k in channels], None)
+
+
+def incoming_missile(params: CombatParams, state: CombatState, me: int) -> MissileView:
+    """The nearest missile that flies at this aircraft; the view is the aircraft's."""
+    sources = [(a, k) for a in enemies_of(params, me) for k in range(params.channels)]
+    return _nearest(params, state, sources, me)
+
+
+def _nearest(
+    params: CombatParams, state: CombatState, sources: list[tuple[int, int]], me: int | None
+) -> MissileView:
+    """The active missile with the least range among sources; seen from `me`, or seeing its target."""
+    best = None
+    for source in sources:
+        candidate = _missile(params, state, source, me)
+        if best is None:
+            best = candidate
+            continue
+        closer = candidate.active & (~best.active | (candidate.view.range_m < best.view.range_m))
+        best = MissileView(
+            *(torch.where(closer, a, b) for a, b in zip(candidate[:3], best[:3], strict=True)),
+            view=View(
+                *(torch.where(closer, a, b) for a, b in zip(candidate.view, best.view, strict=True))
+            ),
+        )
+    assert best is not None, "an aircraft has at least one channel and one enemy"
+    return best
+
+
+def _missile(
+    params: CombatParams, state: CombatState, source: tuple[int, int], me: int | None
+) -> MissileView:
+    carrier, channel = source
+    flying = state.missiles
+    motion = Motion(*(field[carrier, channel] for field in flying.motion))
+    target = flying.target[carrier, channel]
+    active = flying.active[carrier, channel]
+    if me is None:
+        others = enemies_of(params, carrier)
+        prey = aircraft(state, others[0])
+        for other in others[1:]:
+            chosen = aircraft(state, other)
+            prey = Motion(
+                *(torch.where(target == other, a, b) for a, b in zip(chosen, prey, strict=True))
+            )
+        view = look(motion, prey)
+    else:
+        active = active & (target == me)
+        view = look(aircraft(state, me), motion)
+    return MissileView(
+        active=active,
+        age_s=flying.age_ticks[carrier, channel].float() * params.dt_s,
+        speed_mps=motion.speed_mps,
+        view=view,
+    )

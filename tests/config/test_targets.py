@@ -1,0 +1,112 @@
+"""A configuration builds our own classes and nothing else; mistakes are one sentence."""
+
+import functools
+
+import pytest
+from omegaconf import OmegaConf
+
+from navrl.config import ConfigError, build, compose
+
+
+def test_builds_nested_objects_and_partials_from_plain_data():
+    config = compose("train", ["num_envs=3"])
+    factory = build(config.env)
+    assert isinstance(factory, functools.partial)
+    assert factory(device="cpu").num_envs == 3
+    config.agent.env = {"_target_": "navrl.envs.toy.Env", "name": "x", "num_envs": 1, "device": "y"}
+    config.reward = {"weights": [1.0, {"a": 2}]}
+    assert build(config.agent).env.name == "x"
+    assert type(build(config.reward)["weights"]) is list
+    assert build(None) is None
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "os.system",
+        "posix.system",
+        "subprocess.run",
+        "builtins.eval",
+        "builtins.open",
+        "pickle.loads",
+        "runpy.run_path",
+        "ctypes.CDLL",
+        "importlib.import_module",
+        "functools.partial",
+        "pathlib.Path.write_text",
+        "shutil.copy",
+        "logging.FileHandler",
+        "numpy.save",
+        "numpy.f2py.crackfortran.getlincoef",
+        "torch.load",
+        "torch.utils.collect_env.run",
+        "torchrl.collectors.collectors.torch.load",
+        "hydra.utils.get_method",
+        "hydra.utils.instantiate",
+        "hydra._internal.instantiate._instantiate2.instantiate",
+        "navrl",
+        "navrl.build",
+        "navrl.config.build",
+        "navrl.config.command.run_main",
+        "navrl.run.RunDirectory",
+        "navrl.envs.toy.system",  # ours in name, os.system in truth
+        "navrl.envs.toy.modules",
+        "navrl.envs.toy.Env.__init__",
+        "navrl.envs..toy",
+        "navrlx.envs.Env",
+        "",
+    ],
+)
+def test_targets_outside_the_list_are_refused(target):
+    node = {"inner": [{"_target_": target, "command": "touch hacked"}]}
+    with pytest.raises(ConfigError, match=r"env\.inner\[0\]\._target_"):
+        build(OmegaConf.create({"env": node}).env)
+
+
+@pytest.mark.parametrize("key", ["_args_", "_convert_", "_recursive_", "_mode_"])
+def test_hydras_other_special_keys_are_refused(key):
+    with pytest.raises(ConfigError, match=f"'config.{key}' is not supported"):
+        build({"_target_": "navrl.envs.toy.Env", key: 1})
+
+
+def test_a_target_cannot_hide_behind_an_interpolation():
+    config = OmegaConf.create({"name": "os.system", "a": {"_target_": "${name}"}})
+    with pytest.raises(ConfigError, match=r"os\.system"):
+        build(config.a)
+    late = r"\${oc.create:{_target_: os.system}}"  # a second resolution would make a node of it
+    config = OmegaConf.create({"a": {"x": late}})
+    assert build(config.a) == {"x": late.removeprefix("\\")}
+
+
+def test_a_checkpoints_configuration_builds_no_writers():
+    node = {"_target_": "navrl.loggers.NullLogger", "_partial_": True}
+    assert isinstance(build(node), functools.partial)
+    with pytest.raises(ConfigError, match="a checkpoint's configuration may not build"):
+        build(node, from_checkpoint=True)
+    collector = {"_target_": "torchrl.collectors.Collector", "_partial_": True}
+    with pytest.raises(ConfigError, match="a checkpoint's configuration may not build"):
+        build(collector, from_checkpoint=True)
+    env = {"_target_": "navrl.envs.toy.Env", "_partial_": True}
+    assert isinstance(build(env, from_checkpoint=True), functools.partial)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"num_env": 1},
+            "Unknown key 'config.num_env' for navrl.envs.toy.Env; did you mean 'num_envs'",
+        ),
+        ({"num_envs": "abc"}, "'config.num_envs' must be int, but got 'abc'"),
+        ({"num_envs": True}, "'config.num_envs' must be int, but got True"),
+        ({"num_envs": 0}, "num_envs = 0 must be at least 1"),
+        ({"_target_": "navrl.envs.toy.Enw"}, "no class or function; did you mean 'Env'?"),
+        ({"_target_": "navrl.envs.nothing.Env"}, "there is no such module"),
+    ],
+)
+def test_constructor_mistakes_are_one_sentence(change, sentence, toy):
+    toy.Env.__init__.__qualname__ = "Env.__init__"
+    node = {"_target_": "navrl.envs.toy.Env", "name": "x", "num_envs": 1, "device": "cpu", **change}
+    with pytest.raises(ConfigError) as caught:
+        build(node)
+    assert sentence in " ".join(str(caught.value).split())

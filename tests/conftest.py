@@ -1,0 +1,33 @@
+"""Fixtures for every test."""
+
+from pathlib import Path
+
+import pytest
+
+from navrl.config import compose
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _neutral_environment(monkeypatch):
+    """A developer's settings change no test, and nothing leaves the machine."""
+    for name in ("NAVRL_CONF", "NAVRL_DEBUG", "HYDRA_FULL_ERROR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+
+
+@pytest.fixture
+def root():
+    """The top of the checkout."""
+    return ROOT
+
+
+@pytest.fixture
+def compose_cfg():
+    """compose_cfg("env=combat", "seed=1") -> the configuration of the train command."""
+
+    def composed(*overrides, config_name="train"):
+        return compose(config_name, overrides)
+
+    return composed

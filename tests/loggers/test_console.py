@@ -1,0 +1,275 @@
+"""The console line to the letter, and the live table on a real pseudo-terminal."""
+
+import fcntl
+import io
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from navrl.loggers import ConsoleLogger
+from navrl.loggers.console import progress_line, resolve_style
+from navrl.loggers.format import count, duration, sparkline, value
+from navrl.loggers.table import layout
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADLINE = {"win%": "episode/win", "return": "episode/return", "kl": "policy/kl"}
+METRICS = {
+    "episode/win": 0.41,
+    "episode/win_margin": 0.06,
+    "episode/return": 0.31,
+    "policy/kl": 0.008,
+    "time/fps": 48_100.0,
+    "time/eta_s": 38.2,
+}
+
+
+def line_of(metrics, **changes):
+    # 12 iterations of 102400 frames are 1.2288 M; 40 of them are 4.096 M
+    place = {"iteration": 12, "frames": 1_228_800, "total_frames": 4_096_000}
+    options = {**place, "headline": HEADLINE, "unicode": True, **changes}
+    return progress_line(metrics, **options)
+
+
+def test_the_line_to_the_letter():
+    assert line_of(METRICS) == (
+        "iter 12/40 | 1.2M frames | 48k fps | win 41% ±6 | return 0.31 | kl 0.008 | eta 0:38"
+    )
+
+
+def test_without_unicode_and_before_the_first_episode():
+    margins = {"episode/return": 2.5, "episode/return_margin": 0.125, "policy/kl": math.nan}
+    assert line_of(margins, unicode=False) == (
+        "iter 12/40 | 1.2M frames | win - | return 2.5 +/-0.125 | kl nan"
+    )
+
+
+def test_a_last_partial_rollout_counts_as_an_iteration():
+    assert line_of({}, headline={}, total_frames=4_096_001).startswith("iter 12/41 |")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (12, "12"),
+        (999, "999"),
+        (1000, "1.0k"),
+        (9949, "9.9k"),
+        (9950, "10k"),
+        (48_100, "48k"),
+        (999_499, "999k"),
+        (999_500, "1.0M"),
+        (1_228_800, "1.2M"),
+        (2.5e9, "2.5G"),
+        (7e15, "7000T"),
+        (-1500, "-1.5k"),
+        (math.inf, "inf"),
+    ],
+)
+def test_count(number, text):
+    assert count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.008, "0.008"), (-12.345, "-12.3"), (1234.5, "1.2k"), (math.nan, "nan"), (1e-7, "1e-07")],
+)
+def test_value(number, text):
+    assert value(number) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0:00"), (38.2, "0:38"), (59.6, "1:00"), (3723, "1:02:03"), (183_600, "2d 3h")],
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text
+    assert duration(math.inf) == "?"
+
+
+def test_sparkline():
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7], unicode=True) == "▁▂▃▄▅▆▇█"
+    assert sparkline([5.0, math.nan, 0.0, 2.0], unicode=False) == "# _-"  # 2/5 of five steps
+    assert sparkline([3.0, 3.0], unicode=True) == "▅▅"
+    assert sparkline([math.nan], unicode=True) == " "
+
+
+def test_lines_go_to_a_stream_that_is_no_terminal():
+    stream = io.StringIO()
+    console = ConsoleLogger(total_frames=128, headline={}, style="auto", stream=stream)
+    console.log({}, iteration=1, frames=64)
+    console.note("saved step_64.ckpt")
+    console.close()
+    assert stream.getvalue() == "iter 1/2 | 64 frames\nsaved step_64.ckpt\n"
+
+
+def test_style_none_is_silent():
+    stream = io.StringIO()
+    console = ConsoleLogger(total_frames=128, headline={}, style="none", stream=stream)
+    console.log({}, iteration=1, frames=64)
+    console.note("saved")
+    console.close()
+    assert stream.getvalue() == ""
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("style", "stream", "environment", "expected"),
+    [
+        ("auto", Terminal(), {"TERM": "xterm"}, "table"),
+        ("auto", Terminal(), {"TERM": "dumb"}, "lines"),
+        ("auto", Terminal(), {}, "lines"),
+        ("auto", io.StringIO(), {"TERM": "xterm"}, "lines"),
+        ("table", io.StringIO(), {"TERM": "xterm"}, "lines"),
+        ("lines", Terminal(), {"TERM": "xterm"}, "lines"),
+        ("none", Terminal(), {"TERM": "xterm"}, "none"),
+    ],
+)
+def test_which_style_is_used_where(style, stream, environment, expected):
+    assert resolve_style(style, stream, environment) == expected
+
+
+def test_an_unknown_style_names_the_known_ones():
+    with pytest.raises(ValueError, match=r"'fancy' must be one of auto, table, lines, none"):
+        resolve_style("fancy", io.StringIO(), {})
+
+
+def test_layout_fills_the_width_and_respects_the_height():
+    history = {f"{group}/m{i}": [0.0, 1.0] for group in ("time", "loss", "episode") for i in "ab"}
+    narrow = layout("title", history, width=50, height=40, unicode=True)
+    heads = ["episode/", "loss/", "time/"]
+    assert [line for line in narrow if line.endswith("/")] == heads
+    assert narrow[2] == "  ma                        1 ▁█"
+    wide = layout("title", history, width=120, height=40, unicode=True)
+    assert wide[1].split() == heads
+    assert len(wide) == 4
+    low = layout("title", history, width=50, height=5, unicode=True)
+    assert low == [*narrow[:4], "(6 lines more in metrics.jsonl)"]
+    thin = layout("a long title", {"x/" + "n" * 90: [1.0]}, width=10, height=40, unicode=True)
+    assert max(map(len, thin)) == 10
+
+
+def test_layout_without_metrics_is_the_title():
+    assert layout("title", {}, width=80, height=24, unicode=True) == ["title"]
+
+
+def test_names_cannot_move_the_cursor():
+    text = "".join(layout("t", {"x\x1b[2J/y\x1b": [1.0]}, width=80, height=24, unicode=True))
+    assert "\x1b" not in text
+
+
+SCRIPT = """
+from navrl.loggers import ConsoleLogger
+console = ConsoleLogger(
+    total_frames=256, headline={"return": "episode/return"}, style="auto"
+)
+for iteration in range(1, 4):
+    metrics = {"episode/return": float(iteration), "loss/value": 0.5, "time/fps": 100.0}
+    metrics["episode/return_margin"] = 0.25
+    console.log(metrics, iteration=iteration, frames=iteration * 64)
+    if iteration == 2:
+        console.note("saved step_128.ckpt")
+END
+"""
+
+
+def run_on_a_terminal(ending, **environment):
+    """What the script wrote to an 80 x 24 pseudo-terminal, and its exit code."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    clean = {key: item for key, item in os.environ.items() if key != "NO_COLOR"}
+    child = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.replace("END", ending)],
+        cwd=ROOT,
+        stdin=slave,
+        stdout=slave,
+        stderr=subprocess.DEVNULL,
+        env={**clean, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment},
+    )
+    os.close(slave)
+    written = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:  # Linux reports the end of a pseudo-terminal as an error
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(master)
+    return written.decode(), child.wait()
+
+
+def screen_after(written):
+    """The rows a terminal shows: a small reader of exactly the sequences we use."""
+    rows, row, column = [""], 0, 0
+    for token in re.findall(r"\x1b\[[0-9?]*[A-Za-z]|\r?\n|[^\x1b\r\n]+", written):
+        if token.endswith("\n"):
+            row, column = row + 1, 0
+            rows.extend([""] * (row + 1 - len(rows)))
+        elif not token.startswith("\x1b"):
+            rows[row] = rows[row][:column].ljust(column) + token + rows[row][column + len(token) :]
+            column += len(token)
+        elif token.endswith("F"):
+            row, column = row - int(token[2:-1]), 0
+            assert row >= 0
+        elif token[-1] in "KJ":
+            rows[row] = rows[row][:column]
+            del rows[row + 1 if token.endswith("J") else len(rows) :]
+        else:
+            assert token in ("\x1b[?25l", "\x1b[?25h", "\x1b[1m", "\x1b[0m")
+    return [line.rstrip() for line in rows]
+
+
+EXPECTED = [
+    "saved step_128.ckpt",
+    "iter 3/4 | 192 frames | 100 fps | return 3 ±0.25",
+    "episode/                               loss/",
+    "  return                    3 ▁▅█        value                   0.5 ▅▅▅",
+    "time/",
+    "  fps                     100 ▅▅▅",
+    "",
+]
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [("console.close()", 0), ("raise ValueError", 1), ("raise SystemExit(3)", 3)],
+)
+def test_the_table_is_redrawn_in_place_and_the_cursor_comes_back(ending, code):
+    written, returned = run_on_a_terminal(ending)
+    assert returned == code
+    assert screen_after(written) == EXPECTED
+    assert written.count("\x1b[?25l") == 1
+    assert written.count("\x1b[?25h") == 1
+    assert written.rstrip().endswith("\x1b[?25h")
+    assert "\x1b[1m" in written
+
+
+def test_no_color_keeps_the_table_without_colours():
+    written, _ = run_on_a_terminal("console.close()", NO_COLOR="1")
+    assert screen_after(written) == EXPECTED
+    assert not re.search(r"\x1b\[[0-9;]*m", written)
+
+
+def test_a_dumb_terminal_gets_lines():
+    written, _ = run_on_a_terminal("console.close()", TERM="dumb")
+    assert "\x1b" not in written
+    assert written.splitlines() == [
+        "iter 1/4 | 64 frames | 100 fps | return 1 ±0.25",
+        "iter 2/4 | 128 frames | 100 fps | return 2 ±0.25",
+        "saved step_128.ckpt",
+        "iter 3/4 | 192 frames | 100 fps | return 3 ±0.25",
+    ]

@@ -1,0 +1,219 @@
+"""The wandb mirror: inside the run directory, silent, never asking, never waiting long."""
+
+import importlib.machinery
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from navrl.loggers import WandbLogger
+from navrl.loggers import wandb as module
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = {
+    "name": "combat-ppo",
+    "config": {"seed": 1},
+    "mode": "offline",
+    "project": "navrl",
+    "entity": None,
+    "group": None,
+    "tags": ["a"],
+    "init_timeout_s": 3.0,
+}
+SCRIPT = """
+import json, logging, os, pathlib, signal, sys, time
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+from navrl.loggers import WandbLogger
+options = json.loads(sys.argv[2])
+logger = WandbLogger(directory=pathlib.Path(sys.argv[1]), **options)
+for i in range(1, 4):
+    logger.log({"loss/value": i / 4}, iteration=i, frames=i * 64)
+logger.summary({"eval/win": 0.5})
+print("id", logger.id, flush=True)
+if "KILL" in os.environ:
+    time.sleep(1.6)
+    os.kill(os.getpid(), signal.SIGKILL)
+logger.close()
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    """An empty home; a test that fills it shows what left the run directory."""
+    path = tmp_path / "home"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def run(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
+
+
+def environment(home, **extra):
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("WANDB", "XDG_")) and key != "NETRC"
+    }
+    place = {"HOME": str(home), "TMPDIR": str(home), "PYTHONPATH": str(ROOT), "NO_PROXY": "*"}
+    return {**clean, **place, **extra}
+
+
+def command(run, mode):
+    return [sys.executable, "-c", SCRIPT, str(run), json.dumps({**OPTIONS, "mode": mode})]
+
+
+def start(run, home, *, mode, **extra):
+    return subprocess.run(
+        command(run, mode),
+        cwd=run.parent,
+        env=environment(home, **extra),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def written_to_a_terminal(words, cwd, env, patience_s):
+    """What a program writes to the terminal it runs in, and its exit code (None: it waits)."""
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        words, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    written, end = b"", time.monotonic() + patience_s
+    try:
+        while time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                written += os.read(master, 65536)
+    except OSError:  # Linux reports the end of a pseudo-terminal as an error
+        child.wait(timeout=10)
+    code = child.poll()
+    child.kill()
+    child.wait()
+    os.close(master)
+    return written.decode(), code
+
+
+def inspect(run):
+    """What wandb itself reads from the newest file of the run."""
+    newest = max(
+        (run / "wandb").glob("offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime
+    )
+    words = [sys.executable, "-m", "wandb", "leet", "inspect", "--summary", "--json", str(newest)]
+    home = run.parent / "home"
+    done = subprocess.run(
+        words, env=environment(home), cwd=run, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_offline_stays_inside_the_run_and_wandb_can_read_it(run, home):
+    key = "5e5a4e" * 7
+    done = start(run, home, mode="offline", WANDB_API_KEY=key)
+    assert done.returncode == 0, done.stdout
+    word, run_id = done.stdout.split()  # nothing else was printed
+    assert word == "id"
+    assert not list(home.rglob("*"))
+    assert sorted(path.name for path in run.parent.iterdir()) == ["home", "run"]
+    assert [path.name for path in run.iterdir()] == ["wandb"]
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert not [path for path in files if key.encode() in path.read_bytes()]
+    found = inspect(run)
+    assert (found["run_id"], found["project"], found["name"]) == (run_id, "navrl", "combat-ppo")
+    assert (found["state"], found["config"], found["tags"]) == ("finished", {"seed": 1}, ["a"])
+    summary = {key: found["summary"][key] for key in ("loss/value", "frames", "eval/win")}
+    assert summary == {"loss/value": 0.75, "frames": 192, "eval/win": 0.5}
+
+
+def test_online_without_login_goes_offline_with_one_warning_and_asks_nothing(run, home):
+    began = time.monotonic()
+    env = environment(home, TERM="xterm")
+    written, code = written_to_a_terminal(command(run, "online"), run.parent, env, 20.0)
+    assert time.monotonic() - began < 15.0
+    assert code == 0, written
+    warning, last = written.splitlines()
+    assert warning.startswith("WARNING wandb continues offline: nobody is logged in")
+    assert last.startswith("id ")
+    assert not list(home.rglob("*"))
+    assert inspect(run)["summary"]["frames"] == 192
+
+
+def test_wandb_itself_would_ask_on_that_terminal(run, home):
+    # or the test above would prove nothing
+    words = [sys.executable, "-c", "import wandb; wandb.init(mode='online')"]
+    written, code = written_to_a_terminal(words, run, environment(home, TERM="xterm"), 2.0)
+    assert code is None
+    assert "Create a W&B account" in written
+
+
+def test_a_killed_run_has_its_rows_on_disk(run, home):
+    done = start(run, home, mode="offline", KILL="1")
+    assert done.returncode == -signal.SIGKILL
+    found = inspect(run)
+    assert (found["state"], found["summary"]["frames"]) == ("running", 192)
+
+
+@pytest.mark.slow
+def test_online_with_a_key_but_without_a_server_goes_offline_soon(run, home):
+    began = time.monotonic()
+    server = "http://127.0.0.1:9"  # the discard port: refused at once
+    done = start(run, home, mode="online", WANDB_API_KEY="k" * 40, WANDB_BASE_URL=server)
+    assert time.monotonic() - began < 40.0
+    assert done.returncode == 0, done.stdout
+    warning, last = done.stdout.splitlines()
+    assert warning.startswith("WARNING wandb continues offline: ")
+    assert last.startswith("id ")
+    assert inspect(run)["summary"]["frames"] == 192
+
+
+def test_a_resume_keeps_the_id_and_another_runs_id_can_be_continued(run, monkeypatch):
+    for variable in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_ARTIFACT_DIR"):
+        monkeypatch.setenv(variable, "")  # so that the test's end restores them
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "")
+    monkeypatch.setenv("WANDB_SILENT", "")
+    first = WandbLogger(directory=run, **OPTIONS)
+    first.close()
+    second = WandbLogger(directory=run, **OPTIONS)
+    assert second.id == first.id
+    assert second.state_dict() == {"id": first.id}
+    second.load_state_dict({"id": "from-elsewhere_1"})
+    assert second.id == "from-elsewhere_1"
+    second.close()
+    assert WandbLogger(directory=run, **{**OPTIONS, "mode": "disabled"}).id == "from-elsewhere_1"
+    with pytest.raises(ValueError, match="must be letters, digits"):
+        second.load_state_dict({"id": "../../outside"})
+
+
+def test_an_unknown_mode_names_the_known_ones(run):
+    with pytest.raises(ValueError, match="'on' must be one of offline, online, disabled"):
+        WandbLogger(directory=run, **{**OPTIONS, "mode": "on"})
+    assert not list(run.iterdir())
+
+
+@pytest.mark.parametrize("spec", [None, importlib.machinery.ModuleSpec("wandb", None)])
+def test_a_missing_package_is_seen_also_behind_a_folder_of_its_name(run, monkeypatch, spec):
+    monkeypatch.setattr(module, "find_spec", lambda name: spec)
+    with pytest.raises(ModuleNotFoundError, match="pip install 'wandb"):
+        WandbLogger(directory=run, **OPTIONS)
+
+
+def test_importing_the_loggers_imports_no_mirror():
+    code = "import sys, navrl.loggers; print({'wandb', 'tensorboard', 'torch'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"

@@ -1,0 +1,102 @@
+"""The console script: what it lists exists, what it does not know it says."""
+
+import importlib.util
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from navrl import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def probe(monkeypatch):
+    """A command that notes the arguments it received and returns what it is told to."""
+    module = types.ModuleType("navrl_probe")
+    module.seen, module.result = [], None
+
+    def main():
+        module.seen.append(list(sys.argv))
+        return module.result
+
+    module.main = main
+    monkeypatch.setitem(sys.modules, "navrl_probe", module)
+    command = cli.Command("navrl_probe", "probe things", "navrl probe --all")
+    monkeypatch.setitem(cli.COMMANDS, "probe", command)
+    monkeypatch.setattr(sys, "argv", ["/bin/navrl", "left", "over"])
+    return module
+
+
+@pytest.mark.parametrize(
+    ("result", "code"), [(None, 0), (0, 0), (3, 3), (0.75, 0)]
+)  # train returns a metric for sweepers, which is no exit code
+def test_a_command_receives_the_rest_of_the_line(probe, result, code):
+    probe.result = result
+    assert cli.main(["probe", "env=combat", "--help"]) == code
+    assert probe.seen == [["/bin/navrl", "env=combat", "--help"]]
+
+
+def test_without_an_argument_the_command_line_of_the_process_counts(probe, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/bin/navrl", "probe", "seed=1"])
+    assert cli.main() == 0
+    assert probe.seen == [["/bin/navrl", "seed=1"]]
+
+
+@pytest.mark.parametrize("word", ["--help", "-h", "help"])
+def test_help_lists_every_command_with_an_example(probe, capsys, word):
+    assert cli.main([word]) == 0
+    printed = capsys.readouterr().out
+    for name, command in cli.COMMANDS.items():
+        assert f"  {name}" in printed
+        assert command.summary in printed
+        assert f"  {command.example}\n" in printed
+    assert "probe     probe things\n" in printed
+
+
+def test_no_command_is_a_mistake_and_shows_the_help(capsys):
+    assert cli.main([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == cli.help_text()
+
+
+def test_an_unknown_command_suggests_the_closest(capsys):
+    assert cli.main(["trian", "env=combat"]) == 2
+    assert capsys.readouterr().err == (
+        "navrl: error: Unknown command 'trian'; did you mean 'train'? (see: navrl --help)\n"
+    )
+
+
+def test_a_word_like_no_command_lists_them(capsys):
+    assert cli.main(["xyzzy"]) == 2
+    error = capsys.readouterr().err
+    assert all(name in error for name in cli.COMMANDS)
+    assert error.count("\n") == 1
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("navrl 0.")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_exists_and_its_example_calls_it(name):
+    command = cli.COMMANDS[name]
+    assert importlib.util.find_spec(command.module) is not None
+    assert command.example.startswith(f"navrl {name}")
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from navrl.cli import main; main(['--help']);"
+        "heavy = {'torch', 'hydra', 'wandb', 'tensordict'} & set(sys.modules);"
+        "sys.stderr.write(repr(heavy))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "set()"
