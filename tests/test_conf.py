@@ -15,7 +15,7 @@ GROUPS = ("env", "agent", "reward", "opponent", "curriculum", "collector", "chec
 # Keyword-only parameters that the code supplies when it calls what a `_partial_: true` node gives,
 # so that no YAML may set them. Positional parameters of partials are always supplied by the code.
 RUNTIME = {
-    "env": {"device"},
+    "env": {"num_envs", "device", "seed"},
     "agent": {"env"},
     "logger": {"directory", "name", "config"},
 }
@@ -50,7 +50,8 @@ def parameters_of(node):
     """The parameters of the node's target, without self."""
     module, _, name = node["_target_"].rpartition(".")
     target = getattr(importlib.import_module(module), name)
-    function = target.__init__ if inspect.isclass(target) else target
+    hidden = inspect.isclass(target) and target.__init__ is not object.__init__
+    function = target.__init__ if hidden else target  # a NamedTuple has no __init__ of its own
     return {
         parameter.name: parameter
         for parameter in inspect.signature(function).parameters.values()

@@ -96,8 +96,10 @@ def _call(
     target: Callable[..., Any], arguments: dict[str, Any], path: str, *, partial: bool
 ) -> Any:
     """target(**arguments), or the partial of it, with a wrong argument explained."""
-    # A metaclass, as TorchRL's environments have, hides the signature of the class.
-    function = target.__init__ if inspect.isclass(target) else target
+    # A metaclass, as TorchRL's environments have, hides the signature of the class; a NamedTuple
+    # has no __init__ of its own and shows it.
+    hidden = inspect.isclass(target) and target.__init__ is not object.__init__
+    function = target.__init__ if hidden else target
     parameters = inspect.signature(function).parameters
     open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     unknown = [name for name in arguments if name not in parameters and not open_ended]

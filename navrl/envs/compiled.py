@@ -24,7 +24,7 @@ class Compiled:
     def __init__(self, function: Callable[..., Any], mode: str) -> None:
         if mode not in COMPILE_MODES:
             raise ValueError(
-                f"env.compile = {mode!r}; expected one of {', '.join(COMPILE_MODES)}; change env.compile"
+                f"compile = {mode!r}; expected one of {', '.join(COMPILE_MODES)}; change compile"
             )
         self.eager = function
         self.mode = mode
@@ -32,8 +32,9 @@ class Compiled:
         self._run = function if mode == "off" else self._first
 
     def __call__(self, *args: Any) -> Any:
-        """What the function returns."""
-        return self._run(*args)
+        """What the function returns; never differentiated, so one graph serves every grad mode."""
+        with torch.no_grad():
+            return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
         started = time.perf_counter()
@@ -44,11 +45,11 @@ class Compiled:
             if self.mode == "on":
                 raise RuntimeError(
                     f"the simulator step does not compile ({_first_line(error)}); expected a working C++ "
-                    "compiler; install g++ or use env.compile=auto"
+                    "compiler; install g++ or use compile=auto"
                 ) from error
             warnings.warn(
                 f"the simulator runs eager, several times slower: {_first_line(error)}; "
-                "install g++ to compile it, or silence this with env.compile=off",
+                "install g++ to compile it, or silence this with compile=off",
                 stacklevel=2,
             )
             self._run = self.eager

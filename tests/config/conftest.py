@@ -3,6 +3,7 @@
 import os
 import sys
 import types
+from typing import NamedTuple
 
 import pytest
 
@@ -52,6 +53,11 @@ class Env:
         self.name, self.num_envs, self.device = name, num_envs, device
 
 
+class Size(NamedTuple):
+    width: int
+    height: int
+
+
 class Agent:
     def __init__(self, *, name: str, learning_rate: float, env: object) -> None:
         self.learning_rate, self.env = learning_rate, env
@@ -65,7 +71,8 @@ def toy(tmp_path, monkeypatch):
         setattr(
             module, thing.__name__, type(thing.__name__, (thing,), {"__module__": "navrl.envs.toy"})
         )
-    module.system, module.modules = os.system, sys.modules
+    Size.__module__ = module.__name__
+    module.Size, module.system, module.modules = Size, os.system, sys.modules
     monkeypatch.setitem(sys.modules, "navrl.envs.toy", module)
     for name, text in FILES.items():
         file = tmp_path / "conf" / name

@@ -69,6 +69,15 @@ def test_hydras_other_special_keys_are_refused(key):
         build({"_target_": "navrl.envs.toy.Env", key: 1})
 
 
+def test_named_tuples_are_checked_like_classes():
+    node = {"_target_": "navrl.envs.toy.Size", "width": 1, "height": 2}
+    assert build(node) == (1, 2)
+    with pytest.raises(ConfigError, match="did you mean 'width'"):
+        build({**node, "widht": 3})
+    with pytest.raises(ConfigError, match=r"'config\.height' must be int, but got 2\.5"):
+        build({**node, "height": 2.5})
+
+
 def test_a_target_cannot_hide_behind_an_interpolation():
     config = OmegaConf.create({"name": "os.system", "a": {"_target_": "${name}"}})
     with pytest.raises(ConfigError, match=r"os\.system"):

@@ -1,0 +1,45 @@
+"""Guards around the update: replayed log-probs, and the story behind numbers that are not finite."""
+
+import warnings
+
+import torch
+from tensordict import TensorDictBase
+
+_ROWS_NAMED = 8
+
+
+class TrainingDivergedError(RuntimeError):
+    """Too many iterations in a row produced numbers that are not finite."""
+
+
+def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
+    """Every env at the first, a middle and the last step: weights that change on the way show there."""
+    steps = rollout.shape[1]
+    instants = sorted({0, steps // 2, steps - 1})
+    chosen = rollout.select("observation", "action_mask", "action", "action_log_prob")
+    return torch.stack([chosen[:, t] for t in instants], 1)
+
+
+def diagnose(rollout: TensorDictBase, in_a_row: int, limit: int) -> None:
+    """Say which tensor and env rows are not finite; give up after `limit` iterations in a row."""
+    found = _culprit(rollout)
+    if in_a_row >= limit:
+        raise TrainingDivergedError(
+            f"gradients were not finite in {in_a_row} iterations in a row ({found}); expected fewer than "
+            f"{limit}; lower agent.learning_rate, or look at the named tensor"
+        )
+    warnings.warn(f"skipped gradient steps that were not finite ({found})", stacklevel=3)
+
+
+def _culprit(rollout: TensorDictBase) -> str:
+    for key, value in rollout.items(include_nested=True, leaves_only=True):
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            continue
+        bad = ~value.isfinite()
+        if bad.any():
+            rows = bad.reshape(bad.shape[0], -1).any(-1).nonzero().flatten().tolist()
+            more = ", ..." if len(rows) > _ROWS_NAMED else ""
+            name = "/".join(key) if isinstance(key, tuple) else key
+            named = ", ".join(str(row) for row in rows[:_ROWS_NAMED])
+            return f"{name!r} of the rollout in env rows {named}{more}"
+    return "the rollout is finite, so the loss or the weights overflowed"

@@ -1,0 +1,268 @@
+"""agent=ppo: proximal policy optimisation with TorchRL's ClipPPOLoss and GAE."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor, nn
+from torchrl.data import Composite, TensorSpec
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
+
+from navrl.agents.guard import diagnose, replay_slices
+from navrl.agents.networks import (
+    Critic,
+    Normaliser,
+    Policy,
+    Trunk,
+    action_choices,
+    leaf_sizes,
+    resolve_precision,
+)
+
+_MINIBATCH_KEYS = ("observation", "action_mask", "action", "action_log_prob", "advantage", "value_target")
+_STEP_METRICS = ("loss_objective", "loss_critic", "loss_entropy", "entropy", "kl_approx", "clip_fraction")
+
+
+class PPOLoss(ClipPPOLoss):
+    """ClipPPOLoss whose entropy is analytic; the stock one asks the host whether it is finite."""
+
+    def _get_entropy(self, dist: Any, adv_shape: torch.Size) -> Tensor:
+        return dist.entropy().unsqueeze(-1)
+
+
+class PPO:
+    """One verb: update(rollout) makes every gradient step of an iteration."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        discount: float,
+        gae_lambda: float,
+        clip_epsilon: float,
+        entropy_coef: float,
+        critic_coef: float,
+        learning_rate: float,
+        final_learning_rate: float,
+        adam_epsilon: float,
+        num_epochs: int,
+        num_minibatches: int,
+        max_grad_norm: float,
+        max_kl: float | None,
+        max_skipped_updates: int,
+        replay_tolerance: float,
+        hidden_sizes: Sequence[int],
+        activation: str,
+        precision: str,
+        observation_spec: Composite,
+        action_spec: TensorSpec,
+        device: torch.device | str,
+        num_iterations: int,
+    ) -> None:
+        _check(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
+        self.name, self.device = name, torch.device(device)
+        self.precision = resolve_precision(precision, self.device)
+        self.num_epochs, self.num_minibatches = num_epochs, num_minibatches
+        self.max_grad_norm, self.max_kl = max_grad_norm, max_kl
+        self.max_skipped_updates = max_skipped_updates
+        self.replay_tolerance = replay_tolerance
+        self.skipped_in_a_row = 0
+        sizes = leaf_sizes(observation_spec)
+        self.normalisers = nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()})
+
+        def trunk(outputs: int, gain: float) -> Trunk:
+            return Trunk(
+                observation_spec=observation_spec,
+                normalisers=self.normalisers,
+                outputs=outputs,
+                hidden_sizes=hidden_sizes,
+                activation=activation,
+                output_gain=gain,
+                precision=self.precision,
+            )
+
+        choices = action_choices(action_spec)
+        self.policy = Policy(trunk=trunk(sum(choices), 0.01), choices=choices).to(self.device)
+        self.critic = Critic(trunk=trunk(1, 1.0)).to(self.device)
+        self.loss = PPOLoss(
+            self.policy,
+            self.critic,
+            functional=False,
+            clip_epsilon=clip_epsilon,
+            entropy_coeff=entropy_coef,
+            critic_coeff=critic_coef,
+            loss_critic_type="l2",
+            normalize_advantage=True,
+            log_explained_variance=False,
+            device=self.device,
+        )
+        self.gae = GAE(
+            gamma=discount,
+            lmbda=gae_lambda,
+            value_network=None,
+            vectorized=False,
+            device=self.device,
+        )
+        self.parameters = list(self.loss.parameters())
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=learning_rate, eps=adam_epsilon, fused=True
+        )
+        last = final_learning_rate / learning_rate
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer,
+            lambda done: 1.0 - (1.0 - last) * min(done / max(num_iterations, 1), 1.0),
+        )
+
+    def update(self, rollout: TensorDictBase) -> dict[str, float]:
+        """All gradient steps of one iteration on (N, T) frames of the current policy version."""
+        self._check_rollout(rollout)
+        with torch.no_grad():
+            replay_error = self._replay_error(rollout)
+            batch = self._with_advantages(rollout)
+        flat = batch.select(*_MINIBATCH_KEYS).reshape(-1)
+        stopped = torch.zeros((), dtype=torch.bool, device=self.device)
+        steps: list[Tensor] = []
+        for minibatch in self._minibatches(flat):
+            stopped, step = self._step(minibatch, stopped)
+            steps.append(step)
+        for leaf, normaliser in self.normalisers.items():
+            normaliser.update(flat.get(("observation", leaf)))
+        learning_rate = self.schedule.get_last_lr()[0]
+        self.schedule.step()
+        self.policy.version += 1
+        # The one place of an iteration that reads the device.
+        numbers = torch.stack([replay_error, *_explained(batch), *_mean_steps(steps)]).tolist()
+        return self._metrics(rollout, numbers, learning_rate)
+
+    def _metrics(
+        self, rollout: TensorDictBase, numbers: list[float], learning_rate: float
+    ) -> dict[str, float]:
+        """Names for the numbers, after they passed the guards."""
+        replay_error, explained, skipped, halted, grad_norm, *means = numbers
+        policy_loss, critic_loss, _, entropy, kl, clip_fraction = means
+        if replay_error > self.replay_tolerance:
+            raise RuntimeError(
+                f"the rollout was not collected by this policy: log-probs differ by {replay_error:.3g}, "
+                f"expected at most {self.replay_tolerance:g}; nothing may change weights while a rollout "
+                "is collected (or raise agent.replay_tolerance)"
+            )
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > 0 else 0
+        if skipped > 0:
+            diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
+        return {
+            "loss/policy": policy_loss,
+            "loss/critic": critic_loss,
+            "loss/explained_variance": explained,
+            "loss/grad_norm": grad_norm,
+            "loss/skipped_steps": skipped,
+            "policy/entropy": entropy,
+            "policy/kl": kl,
+            "policy/clip_fraction": clip_fraction,
+            "policy/kl_stopped_steps": halted,
+            "policy/learning_rate": learning_rate,
+            "sync/replay_error": replay_error,
+            "sync/policy_version": float(self.policy.version),
+        }
+
+    def _check_rollout(self, rollout: TensorDictBase) -> None:
+        version = rollout.get_non_tensor("policy_version", default=self.policy.version)
+        if version != self.policy.version:
+            raise RuntimeError(
+                f"the rollout carries policy version {version}; expected {self.policy.version}: "
+                "on-policy learning uses every rollout once, with the policy that collected it"
+            )
+        if rollout.numel() % self.num_minibatches:
+            raise ValueError(
+                f"num_envs x rollout_steps = {rollout.numel()} is not a multiple of "
+                f"num_minibatches = {self.num_minibatches}; change agent.num_minibatches"
+            )
+
+    def _replay_error(self, rollout: TensorDictBase) -> Tensor:
+        """Largest difference between stored and recomputed log-probs, every env, three instants."""
+        frames = replay_slices(rollout)
+        again = self.policy.get_dist(frames).log_prob(frames.get("action"))
+        return (again - frames.get("action_log_prob")).abs().max()
+
+    def _with_advantages(self, rollout: TensorDictBase) -> TensorDictBase:
+        """A new TensorDict with values, advantages and targets; the collector's own is left alone."""
+        batch = rollout.exclude("policy_version")
+        batch = batch.set("next", batch.get("next").copy())
+        self.critic(batch)
+        self.critic(batch.get("next"))
+        return self.gae(batch)
+
+    def _minibatches(self, flat: TensorDictBase) -> Iterator[TensorDict]:
+        """num_epochs passes in random order; index_select per leaf is twice as fast as indexing."""
+        size = flat.numel() // self.num_minibatches
+        for _ in range(self.num_epochs):
+            for index in torch.randperm(flat.numel(), device=self.device).split(size):
+                yield flat.apply(lambda x, i=index: x.index_select(0, i), batch_size=[size])
+
+    def _step(self, minibatch: TensorDictBase, stopped: Tensor) -> tuple[Tensor, Tensor]:
+        """One gradient step, unless the KL limit was passed or the gradient is not finite.
+
+        Both decisions stay on the device: fused Adam leaves everything alone where found_inf is 1, and
+        divides gradients by grad_scale, which makes it do the clipping too.
+        """
+        out = self.loss(minibatch)
+        total = out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
+        total.backward()
+        grads = [p.grad for p in self.parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(grads, foreach=True)
+        broken = ~norm.isfinite()
+        if self.max_kl is not None:
+            stopped = stopped | (out["kl_approx"] > self.max_kl)
+        optimizer: Any = self.optimizer
+        optimizer.found_inf = (broken | stopped).float()
+        optimizer.grad_scale = (norm / self.max_grad_norm).clamp_min(1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        flags = [broken.float(), stopped.float(), norm.detach()]
+        return stopped, torch.stack([*flags, *(out[name].detach() for name in _STEP_METRICS)])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that learning changes."""
+        return {
+            "policy": dict(self.policy.state_dict()),
+            "critic": dict(self.critic.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.last_epoch,
+            "policy_version": self.policy.version,
+            "skipped_in_a_row": self.skipped_in_a_row,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of state_dict, for an agent of the same options."""
+        self.policy.load_state_dict(state["policy"])
+        self.critic.load_state_dict(state["critic"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.last_epoch = state["schedule"]
+        for group, rate in zip(
+            self.optimizer.param_groups, self.schedule.base_lrs, strict=True
+        ):
+            group["lr"] = rate * self.schedule.lr_lambdas[0](self.schedule.last_epoch)
+        self.schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self.policy.version = state["policy_version"]
+        self.skipped_in_a_row = state["skipped_in_a_row"]
+
+
+def _mean_steps(steps: list[Tensor]) -> Tensor:
+    """Means over the gradient steps; counts for the first two columns. Steps after a KL stop count not."""
+    rows = torch.stack(steps)
+    made = (1.0 - rows[:, 1]) * (1.0 - rows[:, 0])
+    means = (torch.where(made.bool().unsqueeze(-1), rows, 0.0)).sum(0) / made.sum().clamp_min(1.0)
+    return torch.cat([rows[:, :2].sum(0), means[2:]])
+
+
+def _explained(batch: TensorDictBase) -> Tensor:
+    """1 - residual variance over target variance of the critic, as a row."""
+    target, value = batch.get("value_target"), batch.get("state_value")
+    return (1.0 - (target - value).var() / target.var().clamp_min(1e-8)).unsqueeze(0)
+
+
+def _check(**fractions: float) -> None:
+    for name, value in fractions.items():
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"agent.{name} = {value}; expected 0 to 1; change agent.{name}")

@@ -1,0 +1,246 @@
+"""The TorchRL skin of every batched simulator: masked resets, honest flags, statistics, one fast path.
+
+A subclass supplies pure functions over NamedTuples of tensors (env axis last):
+    initial(key) -> state                         the opening of the episodes with these keys
+    advance(state, action) -> (state, events)     one decision of everybody
+    observe(state) -> {leaf: rows}                observation rows, each (F, N) or (N,) per list entry
+    judge(state) -> (terminated, truncated)       bool (N,)
+    score(before, after, events, terminated)      reward (N,) and its parts
+    statistics(state) -> rows                     what is worth knowing of an episode at its end, (N,)
+and the specs of its observation and action.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
+from torchrl.envs import EnvBase
+
+from navrl.envs.compiled import Compiled
+from navrl.sims import random
+
+
+class World(NamedTuple):
+    """All that an env remembers between two steps."""
+
+    state: Any  # the subclass's NamedTuple
+    episode: Tensor  # int64 (N,), which episode of this env id
+    length: Tensor  # float32 (N,), steps so far
+    totals: Tensor  # float32 (1 + parts, N), return and reward parts so far
+
+
+class BatchedEnv(EnvBase):
+    """N simulations that step together; see the module docstring for the hooks."""
+
+    def __init__(
+        self,
+        *,
+        num_envs: int,
+        device: torch.device | str,
+        seed: int,
+        first_env_id: int,
+        compile_mode: str,
+        observation_spec: dict[str, TensorSpec],
+        action_spec: TensorSpec,
+        mask_size: int,
+        reward_parts: tuple[str, ...],
+        statistic_names: tuple[str, ...],
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs = {num_envs}; expected 1 or more; change num_envs")
+        super().__init__(device=torch.device(device), batch_size=[num_envs])
+        self.compile_mode = compile_mode
+        self.episode_keys = (
+            *("return", "length"),
+            *statistic_names,
+            *(f"reward_{name}" for name in reward_parts),
+        )
+        self._num_parts = len(reward_parts)
+        self._declare(observation_spec, action_spec, mask_size)
+        self._env_id = torch.arange(num_envs, device=self.device) + first_env_id
+        self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=self.device)
+        self._world: World | None = None
+        self._settle_and_restart = Compiled(self._settle_and_restart_eager, compile_mode)
+        self._set_seed(seed)
+
+    # ---- hooks -------------------------------------------------------------------------------
+
+    def initial(self, key: Tensor) -> Any:
+        """The opening state of the episodes with these keys."""
+        raise TypeError(f"{type(self).__name__} lacks initial(key) -> state")
+
+    def advance(self, state: Any, action: Tensor) -> tuple[Any, Any]:
+        """The state one decision later, and what happened on the way."""
+        raise TypeError(f"{type(self).__name__} lacks advance(state, action) -> (state, events)")
+
+    def observe(self, state: Any) -> tuple[dict[str, list[Tensor]], Tensor]:
+        """Rows (N,) of every observation leaf, and the action mask (choices, N)."""
+        raise TypeError(f"{type(self).__name__} lacks observe(state) -> (rows, mask)")
+
+    def judge(self, state: Any) -> tuple[Tensor, Tensor]:
+        """Terminated and truncated, bool (N,)."""
+        raise TypeError(f"{type(self).__name__} lacks judge(state) -> (terminated, truncated)")
+
+    def score(
+        self, before: Any, after: Any, events: Any, terminated: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Reward (N,) and its weighted parts."""
+        raise TypeError(f"{type(self).__name__} lacks score(...) -> (reward, parts)")
+
+    def statistics(self, state: Any) -> list[Tensor]:
+        """What is worth knowing of an episode at its end, one (N,) per statistic name."""
+        raise TypeError(f"{type(self).__name__} lacks statistics(state) -> rows")
+
+    # ---- the step ----------------------------------------------------------------------------
+
+    def step_and_maybe_reset(
+        self, tensordict: TensorDictBase
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """Fast path of collectors: one decision and a masked restart, no host synchronisation."""
+        world = self._started()
+        after, events = self.advance(world.state, tensordict.get(self.action_key))
+        self._world, ahead, root = self._settle_and_restart(world, after, events, self._seed)
+        upcoming = self._tensordict(ahead)
+        if "next" in tensordict.keys():  # what a policy hands over to its next step
+            upcoming = tensordict.pop("next").update(upcoming)
+        tensordict.set("next", upcoming)
+        return tensordict, self._tensordict({**root, **self._never_done()})
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Honest slow path: one decision, nobody restarts."""
+        world = self._started()
+        after, events = self.advance(world.state, tensordict.get(self.action_key))
+        self._world, leaves = self._settle(world, after, events)
+        return self._tensordict(leaves)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDictBase:
+        """Honest slow path: the masked envs, or all, begin their next episode."""
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        if self._world is None:
+            self._world = self._opening(torch.zeros_like(self._env_id), self._seed)
+        else:
+            everyone = ~self._false.squeeze(-1)
+            chosen = everyone if mask is None else mask.reshape(self._env_id.shape)
+            self._world = self._restarted(self._world, chosen, self._seed)
+        return self._tensordict({**self._leaves(self._world), **self._never_done()})
+
+    def _settle_and_restart_eager(
+        self, world: World, after: Any, events: Any, seed: Tensor
+    ) -> tuple[World, dict[str, Tensor], dict[str, Tensor]]:
+        settled, ahead = self._settle(world, after, events)
+        restarted = self._restarted(settled, ahead["done"].squeeze(-1), seed)
+        return restarted, ahead, self._leaves(restarted)
+
+    def _settle(
+        self, world: World, after: Any, events: Any
+    ) -> tuple[World, dict[str, Tensor]]:
+        """Judge and score the step; the world that has not restarted yet, and what "next" holds."""
+        terminated, truncated = self.judge(after)
+        truncated = truncated & ~terminated
+        reward, parts = self.score(world.state, after, events, terminated)
+        settled = World(
+            state=after,
+            episode=world.episode,
+            length=world.length + 1.0,
+            totals=world.totals + torch.stack([reward, *parts]),
+        )
+        flags = {"terminated": terminated, "truncated": truncated, "done": terminated | truncated}
+        leaves = self._leaves(settled)
+        leaves["reward"] = reward.unsqueeze(-1)
+        return settled, {**leaves, **{name: flag.unsqueeze(-1) for name, flag in flags.items()}}
+
+    def _opening(self, episode: Tensor, seed: Tensor) -> World:
+        key = random.episode_key(seed, self._env_id, episode)
+        return World(
+            state=self.initial(key),
+            episode=episode,
+            length=torch.zeros_like(key, dtype=torch.float32),
+            totals=torch.zeros(1 + self._num_parts, key.shape[0], device=key.device),
+        )
+
+    def _restarted(self, world: World, mask: Tensor, seed: Tensor) -> World:
+        """The world in which the masked envs have begun their next episode."""
+        fresh = self._opening(world.episode + 1, seed)
+        merge = lambda new, old: torch.where(mask, new, old)  # noqa: E731
+        return pytree.tree_map(merge, fresh, world)
+
+    def _leaves(self, world: World) -> dict[str, Tensor]:
+        """Observation, mask and episode statistics as TorchRL wants them: env axis first."""
+        rows, mask = self.observe(world.state)
+        episode = [world.totals[0], world.length, *self.statistics(world.state), *world.totals[1:]]
+        leaves = {f"observation/{name}": torch.stack(row, dim=-1) for name, row in rows.items()}
+        leaves["action_mask"] = mask.t().contiguous()
+        leaves["episode"] = torch.stack(episode, dim=-1)
+        return leaves
+
+    # ---- TorchRL's side ----------------------------------------------------------------------
+
+    def _declare(
+        self, observation: dict[str, TensorSpec], action: TensorSpec, mask_size: int
+    ) -> None:
+        shape, device = self.batch_size, self.device
+
+        def flag(*trailing: int) -> Categorical:
+            return Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
+
+        self.observation_spec = Composite(
+            observation=Composite(**observation, shape=shape, device=device),
+            action_mask=flag(mask_size),
+            episode=Unbounded((*shape, len(self.episode_keys)), device=device),
+            shape=shape,
+            device=device,
+        )
+        self.action_spec = action
+        self.reward_spec = Unbounded((*shape, 1), device=device)
+        self.full_done_spec = Composite(
+            done=flag(1), terminated=flag(1), truncated=flag(1), shape=shape, device=device
+        )
+
+    def _tensordict(self, leaves: dict[str, Tensor]) -> TensorDict:
+        """Leaves named "group/leaf" become nested; unchecked, because the step made the shapes."""
+        nested: dict[str, Any] = {}
+        for name, value in leaves.items():
+            group, slash, leaf = name.partition("/")
+            if slash:
+                nested.setdefault(group, {})[leaf] = value
+            else:
+                nested[name] = value
+        make = lambda node: TensorDict._new_unsafe(  # noqa: E731
+            node, batch_size=self.batch_size, device=self.device
+        )
+        return make(
+            {key: make(value) if isinstance(value, dict) else value for key, value in nested.items()}
+        )
+
+    def _never_done(self) -> dict[str, Tensor]:
+        return dict.fromkeys(("done", "terminated", "truncated"), self._false)
+
+    def _set_seed(self, seed: int | None) -> None:
+        """Episodes begin anew at number 0 of this seed."""
+        self._seed = torch.tensor(int(seed or 0), dtype=torch.int64, device=self.device)
+        self._world = None
+
+    def _started(self) -> World:
+        if self._world is None:
+            raise RuntimeError("the env was stepped before its first reset(); call env.reset()")
+        return self._world
+
+    def runtime_state(self) -> dict[str, Any]:
+        """Everything a fresh env needs to go on from here, for a checkpoint."""
+        return {"seed": self._seed, "world": pytree.tree_leaves(self._started())}
+
+    def load_runtime_state(self, runtime: dict[str, Any]) -> None:
+        """The inverse of runtime_state, for an env of the same options."""
+        own = self._opening(torch.zeros_like(self._env_id), self._seed)
+        leaves, structure = pytree.tree_flatten(own)
+        found = runtime["world"]
+        if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in found]:
+            raise ValueError(
+                "the checkpoint's env state does not fit this env; expected the num_envs and env options "
+                f"it was saved with (num_envs = {found[-1].shape[-1]}); change num_envs or the env options"
+            )
+        self._seed = runtime["seed"].to(self.device)
+        self._world = pytree.tree_unflatten([leaf.to(self.device) for leaf in found], structure)
