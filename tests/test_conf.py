@@ -110,7 +110,7 @@ def test_every_preset_composes(group):
 
 def test_commands_compose():
     compose("train")
-    compose("evaluate", ["checkpoint=somewhere"])
+    compose("evaluate", ["policy=somewhere"])
 
 
 def test_every_env_has_a_reward_of_its_name():

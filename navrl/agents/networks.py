@@ -45,7 +45,8 @@ class Normaliser(nn.Module):
         share = size / total
         shift = mean - self.mean
         merged = (1.0 - share) * self.variance + share * variance + share * (1.0 - share) * shift**2
-        self.variance.copy_(torch.where(self.count > 0, merged, variance))
+        merged = torch.where(self.count > 0, merged, variance)
+        self.variance.copy_(torch.where(size > 0, merged, self.variance))
         self.mean.add_(shift * share)
         self.count.add_(size)
 

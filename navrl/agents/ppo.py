@@ -122,26 +122,24 @@ class PPO:
             replay_error = self._replay_error(rollout)
             batch = self._with_advantages(rollout)
         flat = batch.select(*_MINIBATCH_KEYS).reshape(-1)
-        stopped = torch.zeros((), dtype=torch.bool, device=self.device)
+        # Decided on the device, before the first step: weights never learn from a foreign rollout.
+        stopped = replay_error > self.replay_tolerance
         steps: list[Tensor] = []
         for minibatch in self._minibatches(flat):
             stopped, step = self._step(minibatch, stopped)
             steps.append(step)
+        # The one place of an iteration that reads the device.
+        numbers = torch.stack([replay_error, *_explained(batch), *_mean_steps(steps)]).tolist()
+        self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
         for leaf, normaliser in self.normalisers.items():
             normaliser.update(flat.get(("observation", leaf)))
         learning_rate = self.schedule.get_last_lr()[0]
         self.schedule.step()
         self.policy.version += 1
-        # The one place of an iteration that reads the device.
-        numbers = torch.stack([replay_error, *_explained(batch), *_mean_steps(steps)]).tolist()
-        return self._metrics(rollout, numbers, learning_rate)
+        return self._metrics(numbers, learning_rate)
 
-    def _metrics(
-        self, rollout: TensorDictBase, numbers: list[float], learning_rate: float
-    ) -> dict[str, float]:
-        """Names for the numbers, after they passed the guards."""
-        replay_error, explained, skipped, halted, grad_norm, *means = numbers
-        policy_loss, critic_loss, _, entropy, kl, clip_fraction = means
+    def _guard(self, rollout: TensorDictBase, *, replay_error: float, skipped: float) -> None:
+        """Refuse a foreign rollout, which has changed nothing so far; count broken iterations."""
         if replay_error > self.replay_tolerance:
             raise RuntimeError(
                 f"the rollout was not collected by this policy: log-probs differ by {replay_error:.3g}, "
@@ -151,6 +149,11 @@ class PPO:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > 0 else 0
         if skipped > 0:
             diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
+
+    def _metrics(self, numbers: list[float], learning_rate: float) -> dict[str, float]:
+        """Names for the numbers."""
+        replay_error, explained, skipped, halted, grad_norm, *means = numbers
+        policy_loss, critic_loss, _, entropy, kl, clip_fraction = means
         return {
             "loss/policy": policy_loss,
             "loss/critic": critic_loss,

@@ -2,6 +2,7 @@
 
 from navrl.config.command import run_main
 from navrl.config.compose import build, compose, conf_dir, from_json, to_json
+from navrl.config.resumed import resumed
 from navrl.config.targets import ConfigError, did_you_mean
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "conf_dir",
     "did_you_mean",
     "from_json",
+    "resumed",
     "run_main",
     "to_json",
 ]

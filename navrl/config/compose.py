@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -11,6 +12,7 @@ from typing import Any
 
 import hydra
 import yaml
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -60,12 +62,19 @@ def from_json(data: Mapping[str, Any]) -> DictConfig:
 def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
     """The composed configuration with Hydra's node; a ConfigError explains what is wrong."""
     try:
-        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
+        with _hydra_context():
             return hydra.compose(config_name, list(overrides), return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explain(error, config_name)) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"Cannot read a YAML file: {one_line(error)}") from error
+
+
+def _hydra_context() -> contextlib.AbstractContextManager[Any]:
+    """A Hydra that knows conf/; inside a command there is one already."""
+    if GlobalHydra.instance().is_initialized():
+        return contextlib.nullcontext()
+    return hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_dir()))
 
 
 def explain(error: Exception, config_name: str) -> str:

@@ -42,7 +42,7 @@ class BatchedEnv(EnvBase):
         device: torch.device | str,
         seed: int,
         first_env_id: int,
-        compile_mode: str,
+        compile_mode: str | bool,
         observation_spec: dict[str, TensorSpec],
         action_spec: TensorSpec,
         mask_size: int,
@@ -104,10 +104,12 @@ class BatchedEnv(EnvBase):
         after, events = self.advance(world.state, tensordict.get(self.action_key))
         self._world, ahead, root = self._settle_and_restart(world, after, events, self._seed)
         upcoming = self._tensordict(ahead)
-        if "next" in tensordict.keys():  # what a policy hands over to its next step
-            upcoming = tensordict.pop("next").update(upcoming)
+        opening = self._tensordict({**root, **self._never_done()})
+        handed_over = tensordict.pop("next", None)
+        if handed_over is not None:
+            _carry(handed_over, upcoming, opening)
         tensordict.set("next", upcoming)
-        return tensordict, self._tensordict({**root, **self._never_done()})
+        return tensordict, opening
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Honest slow path: one decision, nobody restarts."""
@@ -228,6 +230,10 @@ class BatchedEnv(EnvBase):
             raise RuntimeError("the env was stepped before its first reset(); call env.reset()")
         return self._world
 
+    def episode_key(self) -> Tensor:
+        """The random key of the episode every env is in, int64 (N,)."""
+        return random.episode_key(self._seed, self._env_id, self._started().episode)
+
     def runtime_state(self) -> dict[str, Any]:
         """Everything a fresh env needs to go on from here, for a checkpoint."""
         return {"seed": self._seed, "world": pytree.tree_leaves(self._started())}
@@ -244,3 +250,14 @@ class BatchedEnv(EnvBase):
             )
         self._seed = runtime["seed"].to(self.device)
         self._world = pytree.tree_unflatten([leaf.to(self.device) for leaf in found], structure)
+
+
+def _carry(handed_over: TensorDictBase, upcoming: TensorDict, opening: TensorDict) -> None:
+    """What a policy hands to its next step goes along, and as zeros where an episode ended."""
+    known = set(upcoming.keys(True, True))
+    done = upcoming.get("done")
+    for key in [key for key in handed_over.keys(True, True) if key not in known]:
+        value = handed_over.get(key)
+        ended = done.reshape(-1, *[1] * (value.ndim - 1))
+        upcoming.set(key, value)
+        opening.set(key, torch.where(ended, torch.zeros_like(value), value))

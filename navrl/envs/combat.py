@@ -28,6 +28,7 @@ from navrl.sims.scenarios import MidRandom
 
 _LEARNER, _OPPONENT = 0, 1
 _RUDDER_CHOICES, _FIRE_CHOICES = 3, 2  # right, straight, left; hold, fire
+_RUDDER_EDGE = 0.3  # a scripted rudder beyond it is a full one
 # Ticks per compiled graph: compile time grows with them, call overhead shrinks.
 _MAX_TICKS_PER_GRAPH = 2
 
@@ -47,17 +48,18 @@ class CombatEnv(BatchedEnv):
         *,
         name: str,
         headline: Mapping[str, str],
+        objective: str,
         sim: CombatParams,
         scenario: MidRandom,
         opponent: Pilot,
         reward: WeightedReward,
-        compile_mode: str,
+        compile_mode: str | bool,
         num_envs: int,
         device: torch.device | str,
         seed: int,
         first_env_id: int = 0,
     ) -> None:
-        self.name, self.headline = name, dict(headline)
+        self.name, self.headline, self.objective = name, dict(headline), objective
         self._params, self._scenario = sim.checked(), scenario.checked()
         self._opponent, self._reward = opponent, reward
         super().__init__(
@@ -142,6 +144,16 @@ class CombatEnv(BatchedEnv):
         sign = winner_sign(self._params, state.combat, self._params.teams[_LEARNER])
         launches = self._params.rounds - state.combat.aircraft.rounds[_LEARNER]
         return [(sign > 0).float(), (sign < 0).float(), (sign == 0).float(), launches.float()]
+
+    def pilot_action(
+        self, pilot: Pilot, memory: tuple[Tensor, ...] | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What a scripted pilot would do in the learner's seat; memory None begins an episode."""
+        if memory is None:
+            memory = pilot.initial(self.episode_key())
+        command, memory = pilot.act(self._params, self.combat_state, _LEARNER, memory)
+        rudder = 1 + (command.rudder > _RUDDER_EDGE).long() - (command.rudder < -_RUDDER_EDGE).long()
+        return torch.stack([rudder, command.fire.long()], dim=-1), memory
 
     @property
     def combat_state(self) -> CombatState:

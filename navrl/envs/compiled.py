@@ -16,12 +16,14 @@ _TUNING = {
 }
 
 COMPILE_MODES = ("auto", "on", "off")
+_YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a truth value
 
 
 class Compiled:
     """A function that is compiled at its first call; `seconds` is what that took."""
 
-    def __init__(self, function: Callable[..., Any], mode: str) -> None:
+    def __init__(self, function: Callable[..., Any], mode: str | bool) -> None:
+        mode = _YAML_MODES[mode] if isinstance(mode, bool) else mode
         if mode not in COMPILE_MODES:
             raise ValueError(
                 f"compile = {mode!r}; expected one of {', '.join(COMPILE_MODES)}; change compile"
@@ -38,10 +40,16 @@ class Compiled:
 
     def _first(self, *args: Any) -> Any:
         started = time.perf_counter()
-        function = torch.compile(self.eager, dynamic=False, fullgraph=True, options=_options())
         try:
+            function = torch.compile(
+                self.eager,
+                dynamic=False,
+                fullgraph=True,
+                isolate_recompiles=True,  # else all envs of a process share one limit of 8 graphs
+                options=_options(),
+            )
             result = function(*args)
-        except (torch._dynamo.exc.TorchDynamoException, RuntimeError, OSError) as error:
+        except (torch._dynamo.exc.FailOnRecompileLimitHit, RuntimeError, OSError) as error:
             if self.mode == "on":
                 raise RuntimeError(
                     f"the simulator step does not compile ({_first_line(error)}); expected a working C++ "

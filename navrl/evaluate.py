@@ -1,0 +1,195 @@
+"""python -m navrl.evaluate: play exactly N episodes of one policy and print what came of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf, open_dict
+from tensordict import TensorDictBase
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
+from navrl.checkpoint import find, load
+from navrl.config import ConfigError, build, compose, from_json, run_main, to_json
+from navrl.record import to_json as json_text
+from navrl.record import write_atomically
+from navrl.stats import Interval, mean_interval, wilson
+
+OUTPUTS = Path("outputs")
+_SCRIPTED = "scripted:"
+
+Act = Callable[[TensorDictBase], TensorDictBase]
+
+
+def evaluate(cfg: DictConfig) -> None:
+    """The command."""
+    set_threads(cfg.threads)
+    output = None if cfg.output is None else check_writable(Path(cfg.output))
+    if cfg.num_episodes < 1:
+        raise ConfigError(f"num_episodes = {cfg.num_episodes}; expected 1 or more; change num_episodes")
+    config, state, label = _subject(cfg)
+    env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
+    policy = _policy(cfg, config, state, env)
+    torch.manual_seed(cfg.seed)
+    metrics = summarise(play(env, policy, deterministic=cfg.deterministic))
+    opponent = str(config.opponent._target_).rpartition(".")[2].lower()
+    result = {
+        "metrics": {name: interval._asdict() for name, interval in metrics.items()},
+        "policy": label,
+        "opponent": opponent,
+        "env": config.env.name,
+        "seed": cfg.seed,
+        "num_episodes": cfg.num_episodes,
+        "deterministic": cfg.deterministic,
+    }
+    sys.stdout.write(f"{label} against {opponent}: {cfg.num_episodes} episodes, seed {cfg.seed}\n")
+    sys.stdout.write(table(metrics))
+    if output is not None:
+        write_atomically(output, json_text(result, indent=2) + "\n")
+        sys.stdout.write(f"wrote {output}\n")
+
+
+@torch.no_grad()
+def play(env: Any, policy: Act, *, deterministic: bool) -> dict[str, list[float]]:
+    """The end of the first episode of every env, by statistic; no env plays a second one."""
+    mode = ExplorationType.DETERMINISTIC if deterministic else ExplorationType.RANDOM
+    tensordict = env.reset()
+    ends = torch.zeros_like(tensordict.get("episode"))
+    running = torch.ones_like(tensordict.get("done"))
+    with set_exploration_type(mode):
+        while bool(running.any()):
+            stepped, tensordict = env.step_and_maybe_reset(policy(tensordict))
+            ended = stepped.get(("next", "done")) & running
+            ends = torch.where(ended, stepped.get(("next", "episode")), ends)
+            running = running & ~ended
+    rows = ends.t().tolist()
+    return dict(zip(env.episode_keys, rows, strict=True))
+
+
+def summarise(ends: Mapping[str, list[float]]) -> dict[str, Interval]:
+    """Means with 95 % intervals: Wilson for what is only ever 0 or 1, else Student's t."""
+    summary = {}
+    for name, values in ends.items():
+        if set(values) <= {0.0, 1.0}:
+            summary[name] = wilson(int(sum(values)), len(values))
+        else:
+            summary[name] = mean_interval(values)
+    return summary
+
+
+def table(metrics: Mapping[str, Interval]) -> str:
+    """Aligned text, one metric a line."""
+    width = max(len(name) for name in metrics)
+    lines = [f"  {'metric':<{width}} {'mean':>10}   95 % interval"]
+    lines += [
+        f"  {name:<{width}} {m.mean:>10.4f}   {m.low:.4f} .. {m.high:.4f}"
+        for name, m in metrics.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def build_env(config: DictConfig, *, num_envs: int, seed: int, compile_mode: str) -> Any:
+    """The env of a run's configuration, in another size and with other episodes."""
+    config = config.copy()
+    with open_dict(config):
+        config.compile = compile_mode
+    factory = build(config.env, from_checkpoint=True)
+    return factory(num_envs=num_envs, device=pick_device(config.device), seed=seed)
+
+
+def opponent_option(name: str) -> Any:
+    """The YAML of one opponent, by name."""
+    return compose("train", [f"opponent={name}"]).opponent
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The device, or one sentence if this machine or this torch has none of the kind."""
+    if wanted == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError as error:
+        raise ConfigError(f"device = {wanted!r}; expected auto, cpu or cuda; change device") from error
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build of torch "
+                "and a driver; use device=cpu, or see `navrl doctor`"
+            )
+        return torch.device("cuda", device.index or 0)
+    return device
+
+
+def set_threads(threads: int | None) -> None:
+    """torch's threads, unless null."""
+    if threads is None:
+        return
+    if threads < 1:
+        raise ConfigError(f"threads = {threads}; expected 1 or more, or null; change threads")
+    torch.set_num_threads(threads)
+
+
+def check_writable(path: Path) -> Path:
+    """The path, if its folder exists; asked before hours of work, not after."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ConfigError(f"output = {path}; expected a file in an existing folder; change output")
+    return path
+
+
+def _subject(cfg: DictConfig) -> tuple[DictConfig, dict[str, Any] | None, str]:
+    """Configuration, checkpoint if any, and name of what is evaluated."""
+    state: dict[str, Any] | None = None
+    if str(cfg.policy).startswith(_SCRIPTED):
+        config, label = compose("train"), str(cfg.policy)
+    else:
+        path = find(str(cfg.policy), OUTPUTS)
+        state = load(path)
+        config, label = from_json(state["config"]), str(path)
+    with open_dict(config):
+        config.device = cfg.device
+        if cfg.opponent is not None:
+            config.opponent = to_json(cfg)["opponent"]
+    for override in cfg.overrides:
+        key, equals, value = str(override).partition("=")
+        if not equals or OmegaConf.select(config, key) is None:
+            raise ConfigError(f"overrides holds {override!r}; expected <existing key>=<value>")
+        OmegaConf.update(config, key, OmegaConf.from_dotlist([f"x={value}"]).x, merge=False)
+    return config, state, label
+
+
+def _policy(
+    cfg: DictConfig, config: DictConfig, state: dict[str, Any] | None, env: Any
+) -> Act:
+    if state is not None:
+        agent = build(config.agent, from_checkpoint=True)(
+            observation_spec=env.observation_spec,
+            action_spec=env.action_spec,
+            device=env.device,
+            num_iterations=1,
+        )
+        agent.load_state_dict(state["agent"])
+        return agent.policy
+    name = str(cfg.policy)[len(_SCRIPTED) :]
+    if name == "random":
+        return RandomPolicy(env=env)
+    try:
+        option = opponent_option(name)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("Unknown opponent", "Unknown scripted policy")) from error
+    return ScriptedPolicy(env=env, pilot=build(option))
+
+
+def main() -> None:
+    """Entry of `python -m navrl.evaluate` and `navrl evaluate`."""
+    # Hydra takes `checkpoint=` for the group conf/checkpoint, so the key behind it has another name.
+    sys.argv[1:] = [re.sub(r"^checkpoint=", "policy=", argument) for argument in sys.argv[1:]]
+    run_main(evaluate, "evaluate")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Ctrl-C and SIGTERM ask the loop to finish its iteration; a second one ends the process at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType, TracebackType
+from typing import Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupt:
+    """While open, `requested` turns true at the first signal; `exit_code` is the shell's for it."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._previous: dict[int, object] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self.number != 0
+
+    @property
+    def exit_code(self) -> int:
+        """130 for Ctrl-C, 143 for SIGTERM."""
+        return 128 + self.number
+
+    def __enter__(self) -> Self:
+        try:
+            self._previous = {number: signal.getsignal(number) for number in _SIGNALS}
+            for number in _SIGNALS:
+                signal.signal(number, self._note)
+        except ValueError:  # not the main thread: whoever runs us owns the signals
+            self._previous = {}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            sys.exit(128 + number)
+        self.number = number
+        sys.stderr.write("\nstopping after this iteration; once more stops at once\n")

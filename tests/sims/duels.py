@@ -1,0 +1,108 @@
+"""Fights put together by hand, for the tests of simulators, pilots and rewards."""
+
+import math
+from pathlib import Path
+
+import torch
+import yaml
+
+from navrl.sims.combat import advance
+from navrl.sims.combat_state import Action, CombatParams, opening_state
+from navrl.sims.flight import Body, Motion
+
+_CONF = Path(__file__).resolve().parents[2] / "conf"
+
+
+def read_yaml(name):
+    """One file of conf/, without what Hydra would make of it."""
+    return yaml.safe_load((_CONF / name).read_text())
+
+
+def options(node):
+    """The keyword arguments that a YAML node names."""
+    return {key: value for key, value in node.items() if not key.startswith("_")}
+
+
+def shipped_params(**changes):
+    """The constants of conf/env/combat.yaml, with changes."""
+    sim = options(read_yaml("env/combat.yaml")["sim"])
+    sim["fighter"], sim["missile"] = Body(**options(sim["fighter"])), Body(**options(sim["missile"]))
+    sim["teams"] = tuple(sim["teams"])
+    return CombatParams(**(sim | changes)).checked()
+
+
+def motion_of(*aircraft):
+    """Motion (A, N) from one list of (x m, y m, heading in degrees, speed m/s) per aircraft."""
+    table = torch.tensor(aircraft, dtype=torch.float64)  # (A, N, 4)
+    x_m, y_m, heading, speed_mps = (field.contiguous() for field in table.unbind(-1))
+    fields = x_m, y_m, torch.cos(torch.deg2rad(heading)), torch.sin(torch.deg2rad(heading)), speed_mps
+    return Motion(*(field.float() for field in fields))
+
+
+def opening(params, *aircraft):
+    """An opening from one list of (x, y, heading in degrees, speed) per aircraft."""
+    return opening_state(params, motion_of(*aircraft))
+
+
+def orders(state, rudder=0.0, throttle=1.0, fire=False):
+    """An action from numbers, or one number per aircraft, or tensors (A, N)."""
+
+    def spread(value, dtype):
+        value = torch.as_tensor(value, dtype=dtype)
+        value = value.unsqueeze(-1) if value.dim() == 1 else value
+        return value.expand(state.aircraft.alive.shape).clone()
+
+    return Action(
+        spread(rudder, torch.float32), spread(throttle, torch.float32), spread(fire, torch.bool)
+    )
+
+
+def play(params, state, decisions, first=None, **constant):
+    """Advance `decisions` times: `first` once, then the constant orders; the states and the events."""
+    states, events = [state], []
+    for number in range(decisions):
+        chosen = first if first is not None and number == 0 else constant
+        state, happened = advance(params, state, orders(state, **chosen))
+        states.append(state)
+        events.append(happened)
+    return states, events
+
+
+def put_missile(state, carrier, *, channel=0, target, at, age_ticks=0):
+    """The state with a missile in the air at (x m, y m, heading in degrees, speed m/s), in every env."""
+    x_m, y_m, heading, speed_mps = at
+    heading = math.radians(heading)
+    values = Motion(x_m, y_m, math.cos(heading), math.sin(heading), speed_mps)
+    flying = state.missiles
+
+    def placed(field, value):
+        field = field.clone()
+        field[carrier, channel] = value
+        return field
+
+    flying = flying._replace(
+        motion=Motion(*(placed(f, v) for f, v in zip(flying.motion, values, strict=True))),
+        active=placed(flying.active, True),
+        age_ticks=placed(flying.age_ticks, age_ticks),
+        target=placed(flying.target, target),
+    )
+    return state._replace(missiles=flying)
+
+
+def env_rows(tree, rows):
+    """The envs `rows` of a NamedTuple of tensors whose last axis is the env."""
+    if isinstance(tree, torch.Tensor):
+        return tree[..., rows].contiguous()
+    return type(tree)(*(env_rows(field, rows) for field in tree))
+
+
+def leaves(tree):
+    """Every tensor of a NamedTuple of tensors."""
+    if isinstance(tree, torch.Tensor):
+        return [tree]
+    return [leaf for field in tree for leaf in leaves(field)]
+
+
+def same_bits(a, b):
+    """Every tensor equal bit for bit."""
+    return all(torch.equal(x, y) for x, y in zip(leaves(a), leaves(b), strict=True))
