@@ -152,7 +152,7 @@ def _subject(cfg: DictConfig) -> tuple[DictConfig, dict[str, Any] | None, str]:
         config, label = from_json(state["config"]), str(path)
     with open_dict(config):
         config.device = cfg.device
-        if cfg.opponent is not None:
+        if "opponent" in cfg:
             config.opponent = to_json(cfg)["opponent"]
     for override in cfg.overrides:
         key, equals, value = str(override).partition("=")

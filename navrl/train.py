@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,7 @@ def _loop(
     interrupt: Interrupt,
     saved: dict[str, Any] | None,
 ) -> float:
+    random.seed(cfg.seed)
     torch.manual_seed(cfg.seed)
     env = build(cfg.env)(num_envs=cfg.num_envs, device=device, seed=cfg.seed)
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps

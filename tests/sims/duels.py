@@ -26,7 +26,10 @@ def options(node):
 def shipped_params(**changes):
     """The constants of conf/env/combat.yaml, with changes."""
     sim = options(read_yaml("env/combat.yaml")["sim"])
-    sim["fighter"], sim["missile"] = Body(**options(sim["fighter"])), Body(**options(sim["missile"]))
+    sim["fighter"], sim["missile"] = (
+        Body(**options(sim["fighter"])),
+        Body(**options(sim["missile"])),
+    )
     sim["teams"] = tuple(sim["teams"])
     return CombatParams(**(sim | changes)).checked()
 
@@ -35,7 +38,13 @@ def motion_of(*aircraft):
     """Motion (A, N) from one list of (x m, y m, heading in degrees, speed m/s) per aircraft."""
     table = torch.tensor(aircraft, dtype=torch.float64)  # (A, N, 4)
     x_m, y_m, heading, speed_mps = (field.contiguous() for field in table.unbind(-1))
-    fields = x_m, y_m, torch.cos(torch.deg2rad(heading)), torch.sin(torch.deg2rad(heading)), speed_mps
+    fields = (
+        x_m,
+        y_m,
+        torch.cos(torch.deg2rad(heading)),
+        torch.sin(torch.deg2rad(heading)),
+        speed_mps,
+    )
     return Motion(*(field.float() for field in fields))
 
 
@@ -58,7 +67,7 @@ def orders(state, rudder=0.0, throttle=1.0, fire=False):
 
 
 def play(params, state, decisions, first=None, **constant):
-    """Advance `decisions` times: `first` once, then the constant orders; the states and the events."""
+    """The states and events of some decisions: once the orders `first`, then the constant ones."""
     states, events = [state], []
     for number in range(decisions):
         chosen = first if first is not None and number == 0 else constant
@@ -69,7 +78,7 @@ def play(params, state, decisions, first=None, **constant):
 
 
 def put_missile(state, carrier, *, channel=0, target, at, age_ticks=0):
-    """The state with a missile in the air at (x m, y m, heading in degrees, speed m/s), in every env."""
+    """The state with a missile at (x m, y m, heading in degrees, speed m/s), in every env."""
     x_m, y_m, heading, speed_mps = at
     heading = math.radians(heading)
     values = Motion(x_m, y_m, math.cos(heading), math.sin(heading), speed_mps)

@@ -1,4 +1,4 @@
-"""The arc of `fly` against closed forms, a fine numerical integration, and what must be conserved."""
+"""The arc of `fly` against closed forms, a fine numerical integration and conservation laws."""
 
 import itertools
 import math
@@ -74,7 +74,9 @@ def motion(speed, dtype=torch.float32):
 
 
 def fly_many(body, start, rudder, thrust, dt, ticks):
-    rudder, thrust = (torch.as_tensor(v).to(start.x_m).expand_as(start.x_m) for v in (rudder, thrust))
+    rudder, thrust = (
+        torch.as_tensor(v).to(start.x_m).expand_as(start.x_m) for v in (rudder, thrust)
+    )
     for _ in range(ticks):
         start = renormalised(fly(body, start, rudder, thrust, dt))
     return start
@@ -101,7 +103,7 @@ def test_one_step_equals_the_exact_solution(body, dt, solution):
 def test_the_shipped_bodies_are_the_ones_of_these_tests():
     params = shipped_params()
     assert (params.fighter, params.missile) == (FIGHTER, MISSILE)
-    # 1 / (4 * 6.125e-5 * 25) = 163.2653 and 1 / (4 * 6.125e-5 * 4) = 1020.408, over 1e6 m^2, plus 6.125e-5
+    # 6.125e-5 plus 1 / (4 * 6.125e-5 * 25) = 163.2653 m, and / 4 = 1020.408 m, over 1e6 m^2
     assert FIGHTER.full_rudder_drag == pytest.approx(2.245153e-4, rel=1e-6)
     assert MISSILE.full_rudder_drag == pytest.approx(1.0816582e-3, rel=1e-6)
 
@@ -134,7 +136,9 @@ def test_the_sustained_turn_is_14_66_degrees_per_second():
     start = motion([255.880])
     end = fly_many(FIGHTER, start, 1.0, 14.7, 0.1, 100)
     # 255.880 m/s / 1000 m = 14.661 deg/s: 146.61 degrees in 10 s
-    assert math.degrees(math.atan2(end.sin_heading, end.cos_heading)) == pytest.approx(146.61, abs=0.01)
+    assert math.degrees(math.atan2(end.sin_heading, end.cos_heading)) == pytest.approx(
+        146.61, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])

@@ -85,7 +85,7 @@ def assert_same(fight, state, index):
 @pytest.mark.parametrize(
     ("changes", "box_m", "seed"),
     [
-        ({}, 40_000.0, 1),
+        ({}, 60_000.0, 1),
         ({"channels": 2, "ammunition": 3, "self_destruct_speed_mps": 500.0}, 30_000.0, 2),
         ({"teams": (0, 0, 1, 1)}, 20_000.0, 3),
         (

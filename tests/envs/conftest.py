@@ -1,0 +1,39 @@
+"""The envs that the contract is checked on, each with short episodes."""
+
+import functools
+
+import pytest
+import torch
+
+from navrl.config import build, compose
+
+# A new env is one more line: its option, and overrides under which everybody finishes two
+# episodes within 50 steps of random play, some of them terminated and some truncated.
+ENVS = {
+    "combat": ("opponent=crank", "env.scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20"),
+}
+
+
+@functools.cache
+def configuration(option, *overrides):
+    return compose("train", [f"env={option}", "compile=off", *overrides])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """The tensors of these tests are small, and a second thread only waits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(params=ENVS)
+def make_env(request):
+    """make_env(num_envs=8, seed=0, first_env_id=0) -> an env of short episodes."""
+
+    def make(num_envs=8, seed=0, **options):
+        config = configuration(request.param, *ENVS[request.param])
+        return build(config.env)(num_envs=num_envs, device="cpu", seed=seed, **options)
+
+    return make

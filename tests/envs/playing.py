@@ -1,0 +1,38 @@
+"""Playing an env: rollouts of given actions, kept and compared to the last bit."""
+
+import torch
+from tensordict import TensorDict
+
+STEPS = 50
+
+
+def random_actions(env, steps=STEPS, seed=0):
+    """Actions (N, ...) of every step, legal or not: an env has to live with both."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return [env.action_spec.rand() for _ in range(steps)]
+
+
+def play(env, actions, root=None, step=None):
+    """[(frame with its "next", what the following step starts from)] of one rollout."""
+    step = step or env.step_and_maybe_reset
+    root = env.reset() if root is None else root
+    frames = []
+    for action in actions:
+        frame, root = step(root.copy().set("action", action))
+        frames.append((frame, root))
+    return frames
+
+
+def stacked(frames):
+    """What was played as one TensorDict (N, T), the following root under "then"."""
+    whole = torch.stack([frame for frame, _ in frames], 1)
+    return whole.set("then", torch.stack([root.exclude("action") for _, root in frames], 1))
+
+
+def assert_same(found: TensorDict, expected: TensorDict):
+    """Every leaf of both is there and equal to the last bit."""
+    leaves = set(expected.keys(True, True))
+    assert set(found.keys(True, True)) == leaves
+    different = [key for key in leaves if not torch.equal(found.get(key), expected.get(key))]
+    assert not different

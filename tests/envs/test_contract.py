@@ -1,0 +1,217 @@
+"""What every env promises, checked on each line of ENVS."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.envs import EnvBase
+from torchrl.envs.utils import check_env_specs
+
+from tests.envs.playing import assert_same, play, random_actions, stacked
+
+
+def partial_reset(env, mask):
+    return env.reset(TensorDict({"_reset": mask.unsqueeze(-1)}, [len(mask)]))
+
+
+def episode(frames, env, name):
+    """One episode statistic, (N, T), as it stood after every step."""
+    return frames["next", "episode"][..., env.episode_keys.index(name)]
+
+
+def test_specs_describe_what_the_env_returns(make_env):
+    check_env_specs(make_env())
+
+
+def test_masked_reset_leaves_other_envs_alone(make_env):
+    env, twin = make_env(), make_env()
+    actions = random_actions(env, 12)
+    root = play(env, actions)[-1][1]
+    play(twin, actions)
+    mask = torch.tensor([False, True, False, False, True, False, False, False])
+    before = env.runtime_state()["world"]
+    fresh = partial_reset(env, mask)
+    after = env.runtime_state()["world"]
+    assert all(torch.equal(a[..., ~mask], b[..., ~mask]) for a, b in zip(after, before, strict=True))
+    kept = fresh.select("observation", "action_mask", "episode")
+    assert_same(kept[~mask], root.select("observation", "action_mask", "episode")[~mask])
+    for leaf in root["observation"].keys():  # noqa: SIM118
+        assert (kept["observation", leaf] != root["observation", leaf])[mask].any(-1).all()
+    follow_up = random_actions(env, 12, seed=1)
+    masked, unmasked = (stacked(play(e, follow_up, root)) for e in (env, twin))
+    assert_same(masked[~mask]["next"], unmasked[~mask]["next"])
+    assert not torch.equal(masked[mask]["next", "reward"], unmasked[mask]["next", "reward"])
+
+
+def test_masked_reset_begins_the_next_episode(make_env):
+    env, twin = make_env(), make_env()
+    play(env, random_actions(env, 5))
+    mask = torch.tensor([True] + 7 * [False])
+    twin.reset()
+    second = twin.reset()  # a reset of everybody begins episode number 1
+    begun = partial_reset(env, mask)
+    assert_same(begun["observation"][mask], second["observation"][mask])
+    lengths = begun["episode"][:, env.episode_keys.index("length")]
+    assert lengths.tolist() == [0.0] + 7 * [5.0]
+
+
+def test_terminal_observation_is_kept(make_env):
+    env = make_env()
+    frames = stacked(play(env, random_actions(env)))
+    done = frames["next", "done"].squeeze(-1)
+    assert frames["next", "terminated"].any()
+    assert frames["next", "truncated"].any()
+    for leaf in frames["observation"].keys():  # noqa: SIM118
+        end, start = frames["next", "observation", leaf], frames["then", "observation", leaf]
+        assert torch.equal(end[~done], start[~done])
+        assert (end[done] != start[done]).any(-1).all()
+    assert (episode(frames, env, "length")[done] > 0.0).all()
+    assert (frames["then", "episode"][done][:, env.episode_keys.index("length")] == 0.0).all()
+
+
+def test_done_is_terminated_or_truncated_never_both(make_env):
+    env = make_env()
+    ends = stacked(play(env, random_actions(env)))["next"]
+    assert torch.equal(ends["done"], ends["terminated"] | ends["truncated"])
+    assert not (ends["terminated"] & ends["truncated"]).any()
+    assert not stacked(play(env, random_actions(env, 3)))["then", "done"].any()
+
+
+def test_termination_wins_where_the_time_limit_falls_on_the_same_step(make_env, monkeypatch):
+    env = make_env(num_envs=4)
+    both = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
+    monkeypatch.setattr(env, "judge", lambda state: both)
+    (frame, _), *_ = play(env, random_actions(env, 1))
+    flags = [frame["next", name].flatten().tolist() for name in ("terminated", "truncated", "done")]
+    assert flags == [
+        [True, True, False, False],
+        [False, False, True, False],
+        [True, True, True, False],
+    ]
+
+
+def test_one_env_equals_row_0_of_eight(make_env):
+    eight, one = make_env(), make_env(num_envs=1)
+    actions = random_actions(eight)
+    many = stacked(play(eight, actions))
+    assert_same(stacked(play(one, [action[:1] for action in actions])), many[:1])
+
+
+def test_env_ids_name_the_episodes_whichever_process_plays_them(make_env):
+    whole, upper_half = make_env(), make_env(num_envs=4, first_env_id=4)
+    actions = random_actions(whole, 25)
+    many = stacked(play(whole, actions))
+    assert_same(stacked(play(upper_half, [action[4:] for action in actions])), many[4:])
+
+
+def test_a_seed_fixes_the_episodes(make_env):
+    env = make_env(seed=3)
+    actions = random_actions(env, 25)
+    first = stacked(play(env, actions))
+    env.set_seed(3)  # from the middle of an episode back to the first one
+    assert_same(stacked(play(env, actions)), first)
+    assert_same(stacked(play(make_env(seed=3), actions)), first)
+    other = stacked(play(make_env(seed=4), actions))
+    for leaf in first["observation"].keys():  # noqa: SIM118
+        assert (other["observation", leaf] != first["observation", leaf])[:, 0].any(-1).all()
+
+
+def test_fast_path_equals_the_honest_one(make_env):
+    fast, slow = make_env(), make_env()
+    actions = random_actions(fast)
+    quick = stacked(play(fast, actions))
+    assert (quick["next", "done"].sum(1) >= 2).all()
+    honest = play(slow, actions, step=lambda td: EnvBase.step_and_maybe_reset(slow, td))
+    assert_same(stacked(honest), quick)
+
+
+@pytest.mark.parametrize("path", ["fast", "honest"])
+def test_nothing_handed_out_changes_later(make_env, path):
+    env = make_env()
+    step = {"fast": env.step_and_maybe_reset, "honest": lambda td: EnvBase.step_and_maybe_reset(env, td)}
+    handed_out, copies = [], []
+
+    def keep(*collections):
+        handed_out.extend(collections)
+        copies.extend(item.clone() for item in collections)
+
+    keep(root := env.reset())
+    for action in random_actions(env):
+        frame, root = step[path](root.copy().set("action", action))
+        keep(frame, root, *env.runtime_state()["world"])
+    for found, copy in zip(handed_out, copies, strict=True):
+        assert torch.equal(found, copy) if isinstance(found, torch.Tensor) else (found == copy).all()
+
+
+def test_episode_statistics_are_sums_over_the_episode(make_env):
+    env = make_env()
+    frames = stacked(play(env, random_actions(env)))
+    rewards, done = frames["next", "reward"].squeeze(-1), frames["next", "done"].squeeze(-1)
+    total, steps = torch.zeros(8, dtype=torch.float64), torch.zeros(8)
+    for t in range(done.shape[1]):
+        total, steps = total + rewards[:, t].double(), steps + 1.0
+        found = episode(frames[:, t : t + 1], env, "return").squeeze(-1)
+        torch.testing.assert_close(found.double(), total, atol=1e-5, rtol=0.0)
+        assert torch.equal(episode(frames[:, t : t + 1], env, "length").squeeze(-1), steps)
+        total, steps = total.where(~done[:, t], 0.0), steps.where(~done[:, t], 0.0)
+    assert rewards.abs().max() > 0.1
+    parts = [episode(frames, env, name) for name in env.episode_keys if name.startswith("reward_")]
+    returns = episode(frames, env, "return")
+    torch.testing.assert_close(torch.stack(parts).sum(0), returns, atol=1e-5, rtol=0.0)
+
+
+def test_a_fresh_env_goes_on_from_a_saved_state(make_env):
+    env = make_env(seed=5)
+    root = play(env, random_actions(env, 20))[-1][1]
+    saved = env.runtime_state()
+    rest = random_actions(env, 30, seed=1)
+    expected = stacked(play(env, rest, root))
+    other = make_env(seed=6)
+    other.load_runtime_state(saved)
+    assert_same(stacked(play(other, rest, root)), expected)
+
+
+def test_state_of_another_num_envs_is_refused_in_one_sentence(make_env):
+    env = make_env(num_envs=4)
+    env.reset()
+    with pytest.raises(ValueError, match="num_envs = 4") as refused:
+        make_env(num_envs=8).load_runtime_state(env.runtime_state())
+    assert "\n" not in str(refused.value)
+
+
+def test_what_a_policy_carries_survives_until_its_episode_ends(make_env):
+    env = make_env()
+    root = env.reset()
+    ends = 0
+    for action in random_actions(env):
+        steps = root.get("hidden", torch.zeros(8, 3))
+        memory = TensorDict({"hidden": steps + 1.0, "reward": torch.full((8, 1), 1e9)}, [8])
+        frame, root = env.step_and_maybe_reset(root.copy().update({"action": action, "next": memory}))
+        assert torch.equal(frame["next", "hidden"], steps + 1.0)
+        assert frame["next", "reward"].abs().max() < 1e9
+        length = root["episode"][:, [env.episode_keys.index("length")]]
+        assert torch.equal(root["hidden"], length.expand(8, 3))
+        ends += int(frame["next", "done"].sum())
+    assert ends > 8
+
+
+def test_some_choice_is_always_allowed(make_env):
+    env = make_env()
+    masks = stacked(play(env, random_actions(env)))["then", "action_mask"]
+    heads = masks.split(env.action_spec.nvec.reshape(-1, env.action_spec.shape[-1])[0].tolist(), -1)
+    assert all(head.any(-1).all() for head in heads)
+
+
+def test_stepping_before_the_first_reset_is_an_error(make_env):
+    action = TensorDict({"action": random_actions(make_env(), 1)[0]}, [8])
+    for use in (
+        lambda env: env.step(action.copy()),
+        lambda env: env.step_and_maybe_reset(action.copy()),
+        lambda env: env.runtime_state(),
+    ):
+        with pytest.raises(RuntimeError, match=r"call env\.reset\(\)"):
+            use(make_env())
+
+
+def test_an_env_without_simulations_is_refused(make_env):
+    with pytest.raises(ValueError, match="num_envs = 0"):
+        make_env(num_envs=0)

@@ -1,0 +1,119 @@
+"""Runs code on fake CUDA tensors and writes down every host synchronisation and device crossing.
+
+No GPU is needed: FakeTensorMode carries shapes and devices only. What would block the host is
+answered with a dummy and recorded together with the line that asked for it.
+"""
+
+import ctypes
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+DEVICE = "cuda:0"  # TensorDict asks the driver about a bare "cuda"
+_CPU_GUARD, _CUDA_GUARD, _META_GUARD = 0, 1, 14  # places of c10::DeviceType
+aten = torch.ops.aten
+
+
+class Unavailable(RuntimeError):
+    """This torch hides what the audit is built on."""
+
+
+def register_guard() -> None:
+    """Give CUDA the no-op device guard of the meta device, so that a CPU build can index."""
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+    symbol = "_ZN3c104impl26device_guard_impl_registryE"
+    try:
+        registry = (ctypes.c_void_p * (_META_GUARD + 1)).in_dll(library, symbol)
+    except ValueError as error:
+        raise Unavailable(f"libc10.so has no symbol {symbol}") from error
+    if not registry[_CUDA_GUARD]:
+        registry[_CUDA_GUARD] = registry[_META_GUARD]
+
+
+class Audit(TorchDispatchMode):
+    """Counts what would make a CUDA program wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
+        self.operations = 0
+        self.truth = True  # what a boolean on the device is taken for
+
+    def clear(self) -> None:
+        """Forget what was seen so far."""
+        self.events, self.operations = [], 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        self.operations += 1
+        packet = func.overloadpacket
+        if packet is aten._local_scalar_dense:
+            self._record("sync: item")
+            return self._dummy(args[0].dtype)
+        if packet in (aten.allclose, aten.equal, aten.is_nonzero):
+            self._record(f"sync: {packet}")
+            return packet is not aten.is_nonzero
+        if packet in (aten.nonzero, aten.masked_select):
+            self._record(f"sync: {packet}")
+            return _no_rows(packet, args[0])
+        if packet in (aten.index, aten.index_put_, aten.index_put):
+            args = self._indexed(args)
+        result = func(*args, **kwargs)
+        self._crossing(packet, args, result)
+        return result
+
+    def _indexed(self, args):
+        """Boolean masks synchronise, indices on the host are copied."""
+        subject, indices, *rest = args
+        plain = []
+        for index in indices:
+            if index is not None and index.dtype in (torch.bool, torch.uint8):
+                self._record("sync: index by a boolean mask")
+                index = torch.zeros(1, dtype=torch.int64, device=subject.device)
+            elif index is not None and index.device != subject.device:
+                self._record(f"copy: index {index.device.type} -> {subject.device.type}")
+            plain.append(index)
+        return (subject, plain, *rest)
+
+    def _crossing(self, packet, args, result) -> None:
+        if packet not in (aten._to_copy, aten.copy_):
+            return
+        source = args[1] if packet is aten.copy_ else args[0]
+        if source.device.type != result.device.type:
+            self._record(f"copy: {source.device.type} -> {result.device.type}")
+
+    def _dummy(self, dtype: torch.dtype) -> bool | int | float:
+        if dtype == torch.bool:
+            return self.truth
+        return 1.0 if dtype.is_floating_point else 1
+
+    def _record(self, what: str) -> None:
+        frames = [
+            f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno}"
+            for frame in traceback.extract_stack()
+            if "cuda_audit.py" not in frame.filename and "/torch/" not in frame.filename
+        ]
+        self.events.append(f"{what} at {' <- '.join(reversed(frames[-5:]))}")
+
+
+def _no_rows(packet, subject):
+    if packet is aten.nonzero:
+        return torch.zeros(0, subject.ndim, dtype=torch.int64, device=subject.device)
+    return torch.zeros(0, dtype=subject.dtype, device=subject.device)
+
+
+@contextmanager
+def audit() -> Iterator[Audit]:
+    """Everything inside is fake; what the fakes cannot do is replaced here, not in the code."""
+    register_guard()
+    with ExitStack() as stack:
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=False))
+        recorder = stack.enter_context(Audit())
+        yield recorder

@@ -1,0 +1,177 @@
+"""The train command as a user runs it: a fresh process, a run directory, a resume that changes no bit."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from hydra.core.global_hydra import GlobalHydra
+
+import navrl.train
+from navrl.checkpoint import find, load
+from navrl.loggers import read_metrics
+
+TINY = ("experiment=debug", "logger=none", "console=lines")
+
+
+def train(directory, *arguments, check=True):
+    """`python -m navrl.train` in an empty working directory."""
+    done = subprocess.run(
+        [sys.executable, "-m", "navrl.train", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def leaves(tree, path=""):
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from leaves(value, f"{path}/{key}")
+    elif isinstance(tree, (list, tuple)):
+        for index, value in enumerate(tree):
+            yield from leaves(value, f"{path}/{index}")
+    else:
+        yield path, tree
+
+
+def untimed(directory):
+    rows = read_metrics(directory / "outputs" / "latest" / "metrics.jsonl")
+    return [
+        {k: v for k, v in row.items() if not k.startswith(("time/", "memory/"))} for row in rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def straight_and_resumed(tmp_path_factory):
+    """Six iterations in one process, and three plus three in two processes."""
+    whole, halves = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("halves")
+    options = (*TINY, "eval_opponents=[]", "eval_every=3", "eval_episodes=4", "checkpoint.save_every=3", "seed=7")
+    train(whole, *options, "total_frames=768")
+    # Interrupted, not shortened: the learning-rate schedule knows the length of the run.
+    code = (
+        "import sys, navrl.train as t, navrl.loggers as l\n"
+        "log = l.Loggers.log\n"
+        "def stop(self, metrics, *, iteration, frames):\n"
+        "    log(self, metrics, iteration=iteration, frames=frames)\n"
+        "    if iteration == 3: import os, signal; os.kill(os.getpid(), signal.SIGTERM)\n"
+        "l.Loggers.log = stop\n"
+        "t.main()\n"
+    )
+    first = subprocess.run(
+        [sys.executable, "-c", code, *options, "total_frames=768"],
+        cwd=halves,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    second = train(halves, "resume=latest")
+    return whole, halves, first, second
+
+
+def test_resume_continues_bit_for_bit(straight_and_resumed):
+    whole, halves, *_ = straight_and_resumed
+    expected = dict(leaves(load(find("latest", whole / "outputs"))))
+    found = dict(leaves(load(find("latest", halves / "outputs"))))
+    assert expected["/iteration"] == 6
+    assert expected.keys() == found.keys()
+    for path, value in expected.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, found[path]), path
+        elif not path.startswith("/config/resume"):
+            assert value == found[path], path
+
+
+def test_resume_continues_the_metrics(straight_and_resumed):
+    whole, halves, *_ = straight_and_resumed
+    assert untimed(whole) == untimed(halves)
+    assert [row["iteration"] for row in untimed(halves)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_signal_saves_and_says_how_to_go_on(straight_and_resumed):
+    _, halves, first, _ = straight_and_resumed
+    assert first.returncode == 128 + signal.SIGTERM
+    assert "python -m navrl.train resume=outputs/combat-ppo/" in first.stdout
+    runs = [path for path in (halves / "outputs" / "combat-ppo").iterdir() if path.is_dir()]
+    assert len(runs) == 1, "a resumed run goes on in its own folder"
+    assert json.loads((runs[0] / "status.json").read_text())["state"] == "finished"
+
+
+def test_a_finished_run_says_so(straight_and_resumed):
+    whole, *_ = straight_and_resumed
+    again = train(whole, "resume=latest", check=False)
+    assert again.returncode == 1
+    assert "the run is complete at 768 frames" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def test_ctrl_c_ends_with_130(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "navrl.train", *TINY, "total_frames=100000000"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics = None
+    for _ in range(600):
+        metrics = next(tmp_path.glob("outputs/combat-ppo/*/metrics.jsonl"), None)
+        if metrics is not None and metrics.stat().st_size > 0:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "To go on:" in out
+    run = metrics.parent
+    saved = load(find(str(run), tmp_path / "outputs"))
+    assert saved["iteration"] == list(read_metrics(metrics))[-1]["iteration"]
+    assert json.loads((run / "status.json").read_text())["state"] == "interrupted"
+
+
+def test_multirun_returns_an_objective_per_job(tmp_path):
+    done = train(tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]")
+    assert done.stdout.count("against") == 0
+    statuses = list(tmp_path.glob("multirun/combat-ppo/*/*/status.json"))
+    assert sorted(path.parent.name for path in statuses) == ["0", "1"]
+    assert not (tmp_path / "outputs" / "latest").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "code"),
+    [
+        (["agent.learning_rat=1"], "did you mean 'agent.learning_rate'?", 2),
+        (["oponent=crank"], "did you mean 'opponent'?", 2),
+        (["opponent=cranky"], "did you mean 'crank'?", 2),
+        (["agent.num_minibatches=5"], "change agent.num_minibatches", 1),
+        (["agent.discount=2"], "agent.discount = 2", 1),
+        (["num_envs=0"], "change num_envs", 1),
+        (["device=cuda"], "expected a CUDA build of torch", 1),
+        (["device=tpuu"], "change device", 1),
+        (["resume=nowhere"], "'nowhere'", 1),
+        (["env.sim.tick_s=5", "env.sim.decision_s=5"], "env.sim.tick_s", 1),
+        (["hydra.run.dir=/dev/null/run"], "/dev/null", 1),
+    ],
+)
+def test_bad_input_is_one_plain_sentence(tmp_path, monkeypatch, capsys, arguments, sentence, code):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train", *TINY, *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        navrl.train.main()
+    GlobalHydra.instance().clear()
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.strip()]
+    assert stopped.value.code == code, lines
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("navrl: error: ")
+    assert sentence in lines[0]
+    if code == 2:
+        assert list(tmp_path.iterdir()) == []
