@@ -31,7 +31,9 @@ def evaluate(cfg: DictConfig) -> None:
     set_threads(cfg.threads)
     output = None if cfg.output is None else check_writable(Path(cfg.output))
     if cfg.num_episodes < 1:
-        raise ConfigError(f"num_episodes = {cfg.num_episodes}; expected 1 or more; change num_episodes")
+        raise ConfigError(
+            f"num_episodes = {cfg.num_episodes}; expected 1 or more; change num_episodes"
+        )
     config, state, label = _subject(cfg)
     env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
     policy = _policy(cfg, config, state, env)
@@ -114,12 +116,14 @@ def pick_device(wanted: str) -> torch.device:
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
-        raise ConfigError(f"device = {wanted!r}; expected auto, cpu or cuda; change device") from error
+        raise ConfigError(
+            f"device = {wanted!r}; expected auto, cpu or cuda; change device"
+        ) from error
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise ConfigError(
-                f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build of torch "
-                "and a driver; use device=cpu, or see `navrl doctor`"
+                f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build "
+                "of torch and a driver; use device=cpu, or see `navrl doctor`"
             )
         return torch.device("cuda", device.index or 0)
     return device
@@ -162,9 +166,7 @@ def _subject(cfg: DictConfig) -> tuple[DictConfig, dict[str, Any] | None, str]:
     return config, state, label
 
 
-def _policy(
-    cfg: DictConfig, config: DictConfig, state: dict[str, Any] | None, env: Any
-) -> Act:
+def _policy(cfg: DictConfig, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
     if state is not None:
         agent = build(config.agent, from_checkpoint=True)(
             observation_spec=env.observation_spec,
@@ -180,7 +182,9 @@ def _policy(
     try:
         option = opponent_option(name)
     except ConfigError as error:
-        raise ConfigError(str(error).replace("Unknown opponent", "Unknown scripted policy")) from error
+        raise ConfigError(
+            str(error).replace("Unknown opponent", "Unknown scripted policy")
+        ) from error
     return ScriptedPolicy(env=env, pilot=build(option))
 
 

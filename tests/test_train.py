@@ -53,7 +53,14 @@ def untimed(directory):
 def straight_and_resumed(tmp_path_factory):
     """Six iterations in one process, and three plus three in two processes."""
     whole, halves = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("halves")
-    options = (*TINY, "eval_opponents=[]", "eval_every=3", "eval_episodes=4", "checkpoint.save_every=3", "seed=7")
+    options = (
+        *TINY,
+        "eval_opponents=[]",
+        "eval_every=3",
+        "eval_episodes=4",
+        "checkpoint.save_every=3",
+        "seed=7",
+    )
     train(whole, *options, "total_frames=768")
     # Interrupted, not shortened: the learning-rate schedule knows the length of the run.
     code = (

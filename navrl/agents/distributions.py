@@ -14,13 +14,13 @@ class MaskedMultiCategorical(Distribution):
     all masked is left unmasked: some choice has to be made.
     """
 
-    arg_constraints: dict[str, object] = {}  # noqa: RUF012  (the base class reads it)
+    arg_constraints = {}  # noqa: RUF012  (the base class reads it)
 
     def __init__(self, logits: Tensor, mask: Tensor, choices: Sequence[int]) -> None:
         self._log_probs = []
-        for head, allowed in zip(
-            logits.split(list(choices), -1), mask.split(list(choices), -1), strict=True
-        ):
+        sizes = list(choices)
+        heads = zip(torch.split(logits, sizes, -1), torch.split(mask, sizes, -1), strict=True)
+        for head, allowed in heads:
             usable = allowed | ~allowed.any(-1, keepdim=True)
             # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
             low = torch.finfo(head.dtype).min / 2
@@ -31,7 +31,7 @@ class MaskedMultiCategorical(Distribution):
             validate_args=False,
         )
 
-    def sample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """One action per row, by the exponential race (argmax of p / noise)."""
         if sample_shape:
             raise ValueError(f"sample_shape = {tuple(sample_shape)}; expected none")

@@ -1,5 +1,6 @@
 """Networks built from an env's specs: a normaliser and an encoder per observation leaf, an MLP on top."""
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -73,18 +74,20 @@ class Trunk(nn.Module):
             )
         self.leaves = tuple(leaf_sizes(observation_spec))
         self.normalisers = normalisers
-        self.half = precision == "bf16"
+        self.bf16 = precision == "bf16"
         sizes = [sum(leaf_sizes(observation_spec).values()), *hidden_sizes]
         layers: list[nn.Module] = []
-        for inputs, width in zip(sizes[:-1], sizes[1:], strict=True):
+        for inputs, width in itertools.pairwise(sizes):
             layers += [_linear(inputs, width, 2.0**0.5), _ACTIVATIONS[activation]()]
         self.layers = nn.Sequential(*layers, _linear(sizes[-1], outputs, output_gain))
 
     def forward(self, tensordict: TensorDictBase) -> Tensor:
         """(..., outputs), always float32: only the matrix products run in half precision."""
-        rows = [self.normalisers[leaf](tensordict.get(("observation", leaf))) for leaf in self.leaves]
+        rows = [
+            self.normalisers[leaf](tensordict.get(("observation", leaf))) for leaf in self.leaves
+        ]
         joined = torch.cat(rows, -1) if len(rows) > 1 else rows[0]
-        with torch.autocast(joined.device.type, dtype=torch.bfloat16, enabled=self.half):
+        with torch.autocast(joined.device.type, dtype=torch.bfloat16, enabled=self.bf16):
             return self.layers(joined).float()
 
 
@@ -132,11 +135,39 @@ class Critic(TensorDictModuleBase):
         return tensordict
 
 
+def actor_critic(
+    *,
+    observation_spec: Composite,
+    action_spec: TensorSpec,
+    hidden_sizes: Sequence[int],
+    activation: str,
+    precision: str,
+) -> tuple[Policy, Critic]:
+    """Separate networks that share only the observation's normalisers."""
+    sizes = leaf_sizes(observation_spec)
+    normalisers = nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()})
+
+    def trunk(outputs: int, gain: float) -> Trunk:
+        return Trunk(
+            observation_spec=observation_spec,
+            normalisers=normalisers,
+            outputs=outputs,
+            hidden_sizes=hidden_sizes,
+            activation=activation,
+            output_gain=gain,
+            precision=precision,
+        )
+
+    choices = action_choices(action_spec)
+    # A small last layer: the first policy is close to uniform.
+    return Policy(trunk=trunk(sum(choices), 0.01), choices=choices), Critic(trunk=trunk(1, 1.0))
+
+
 def leaf_sizes(observation_spec: Composite) -> dict[str, int]:
     """Features of every observation leaf; all leaves are vectors."""
     leaves = observation_spec["observation"]
     batch = len(observation_spec.shape)
-    wrong = [name for name in leaves.keys() if len(leaves[name].shape) != batch + 1]
+    wrong = [name for name, leaf in leaves.items() if len(leaf.shape) != batch + 1]
     if wrong:
         raise ValueError(
             f"observation leaf {wrong[0]!r} has shape {tuple(leaves[wrong[0]].shape[batch:])}; expected a "

@@ -5,24 +5,38 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor, nn
+from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from navrl.agents.guard import diagnose, replay_slices
-from navrl.agents.networks import (
-    Critic,
-    Normaliser,
-    Policy,
-    Trunk,
-    action_choices,
-    leaf_sizes,
-    resolve_precision,
+from navrl.agents.networks import actor_critic, resolve_precision
+from navrl.compiled import CompiledLoss
+
+MINIBATCH_KEYS = (
+    "observation",
+    "action_mask",
+    "action",
+    "action_log_prob",
+    "advantage",
+    "value_target",
+)
+_STEP_METRICS = (
+    "loss_objective",
+    "loss_critic",
+    "loss_entropy",
+    "entropy",
+    "kl_approx",
+    "clip_fraction",
 )
 
-_MINIBATCH_KEYS = ("observation", "action_mask", "action", "action_log_prob", "advantage", "value_target")
-_STEP_METRICS = ("loss_objective", "loss_critic", "loss_entropy", "entropy", "kl_approx", "clip_fraction")
+_LOSS_OPTIONS: dict[str, Any] = {
+    "functional": False,  # ordinary modules: hooks, DDP and checkpoints work
+    "loss_critic_type": "l2",
+    "normalize_advantage": True,
+    "log_explained_variance": False,  # per minibatch; we log it once per rollout
+}
 
 
 class PPOLoss(ClipPPOLoss):
@@ -56,6 +70,7 @@ class PPO:
         hidden_sizes: Sequence[int],
         activation: str,
         precision: str,
+        compile_mode: str | bool,
         observation_spec: Composite,
         action_spec: TensorSpec,
         device: torch.device | str,
@@ -69,35 +84,24 @@ class PPO:
         self.max_skipped_updates = max_skipped_updates
         self.replay_tolerance = replay_tolerance
         self.skipped_in_a_row = 0
-        sizes = leaf_sizes(observation_spec)
-        self.normalisers = nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()})
-
-        def trunk(outputs: int, gain: float) -> Trunk:
-            return Trunk(
-                observation_spec=observation_spec,
-                normalisers=self.normalisers,
-                outputs=outputs,
-                hidden_sizes=hidden_sizes,
-                activation=activation,
-                output_gain=gain,
-                precision=self.precision,
-            )
-
-        choices = action_choices(action_spec)
-        self.policy = Policy(trunk=trunk(sum(choices), 0.01), choices=choices).to(self.device)
-        self.critic = Critic(trunk=trunk(1, 1.0)).to(self.device)
+        policy, critic = actor_critic(
+            observation_spec=observation_spec,
+            action_spec=action_spec,
+            hidden_sizes=hidden_sizes,
+            activation=activation,
+            precision=self.precision,
+        )
+        self.policy, self.critic = policy.to(self.device), critic.to(self.device)
         self.loss = PPOLoss(
             self.policy,
             self.critic,
-            functional=False,
             clip_epsilon=clip_epsilon,
             entropy_coeff=entropy_coef,
             critic_coeff=critic_coef,
-            loss_critic_type="l2",
-            normalize_advantage=True,
-            log_explained_variance=False,
             device=self.device,
+            **_LOSS_OPTIONS,
         )
+        self._compiled_loss = CompiledLoss(self.loss, compile_mode)
         self.gae = GAE(
             gamma=discount,
             lmbda=gae_lambda,
@@ -109,11 +113,7 @@ class PPO:
         self.optimizer = torch.optim.Adam(
             self.parameters, lr=learning_rate, eps=adam_epsilon, fused=True
         )
-        last = final_learning_rate / learning_rate
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer,
-            lambda done: 1.0 - (1.0 - last) * min(done / max(num_iterations, 1), 1.0),
-        )
+        self.schedule = _linear(self.optimizer, final_learning_rate / learning_rate, num_iterations)
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
@@ -121,7 +121,7 @@ class PPO:
         with torch.no_grad():
             replay_error = self._replay_error(rollout)
             batch = self._with_advantages(rollout)
-        flat = batch.select(*_MINIBATCH_KEYS).reshape(-1)
+        flat = batch.select(*MINIBATCH_KEYS).reshape(-1)
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
         stopped = replay_error > self.replay_tolerance
         steps: list[Tensor] = []
@@ -129,9 +129,10 @@ class PPO:
             stopped, step = self._step(minibatch, stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.
-        numbers = torch.stack([replay_error, *_explained(batch), *_mean_steps(steps)]).tolist()
+        summary = torch.cat([replay_error.reshape(1), _explained(batch), _mean_steps(steps)])
+        numbers: list[float] = summary.tolist()
         self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
-        for leaf, normaliser in self.normalisers.items():
+        for leaf, normaliser in self.policy.trunk.normalisers.items():
             normaliser.update(flat.get(("observation", leaf)))
         learning_rate = self.schedule.get_last_lr()[0]
         self.schedule.step()
@@ -150,7 +151,7 @@ class PPO:
         if skipped > 0:
             diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
 
-    def _metrics(self, numbers: list[float], learning_rate: float) -> dict[str, float]:
+    def _metrics(self, numbers: list[float], learning_rate: Any) -> dict[str, float]:
         """Names for the numbers."""
         replay_error, explained, skipped, halted, grad_norm, *means = numbers
         policy_loss, critic_loss, _, entropy, kl, clip_fraction = means
@@ -200,7 +201,8 @@ class PPO:
         """num_epochs passes in random order; index_select per leaf is twice as fast as indexing."""
         size = flat.numel() // self.num_minibatches
         for _ in range(self.num_epochs):
-            for index in torch.randperm(flat.numel(), device=self.device).split(size):
+            order = torch.randperm(flat.numel(), device=self.device)
+            for index in torch.split(order, size):
                 yield flat.apply(lambda x, i=index: x.index_select(0, i), batch_size=[size])
 
     def _step(self, minibatch: TensorDictBase, stopped: Tensor) -> tuple[Tensor, Tensor]:
@@ -209,7 +211,7 @@ class PPO:
         Both decisions stay on the device: fused Adam leaves everything alone where found_inf is 1, and
         divides gradients by grad_scale, which makes it do the clipping too.
         """
-        out = self.loss(minibatch)
+        out = self._compiled_loss(minibatch)
         total = out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
         total.backward()
         grads = [p.grad for p in self.parameters if p.grad is not None]
@@ -242,9 +244,7 @@ class PPO:
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.last_epoch = state["schedule"]
-        for group, rate in zip(
-            self.optimizer.param_groups, self.schedule.base_lrs, strict=True
-        ):
+        for group, rate in zip(self.optimizer.param_groups, self.schedule.base_lrs, strict=True):
             group["lr"] = rate * self.schedule.lr_lambdas[0](self.schedule.last_epoch)
         self.schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
         self.policy.version = state["policy_version"]
@@ -263,6 +263,16 @@ def _explained(batch: TensorDictBase) -> Tensor:
     """1 - residual variance over target variance of the critic, as a row."""
     target, value = batch.get("value_target"), batch.get("state_value")
     return (1.0 - (target - value).var() / target.var().clamp_min(1e-8)).unsqueeze(0)
+
+
+def _linear(
+    optimizer: torch.optim.Optimizer, last: float, num_iterations: int
+) -> torch.optim.lr_scheduler.LambdaLR:
+    """From the full learning rate to the fraction `last` of it, then constant."""
+    span = max(num_iterations, 1)
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda done: 1.0 - (1.0 - last) * min(done / span, 1.0)
+    )
 
 
 def _check(**fractions: float) -> None:

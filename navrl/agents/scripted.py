@@ -36,4 +36,6 @@ class RandomPolicy(TensorDictModuleBase):
         """One draw per env."""
         mask = tensordict.get("action_mask")
         logits = torch.zeros(mask.shape, device=mask.device)
-        return tensordict.set("action", MaskedMultiCategorical(logits, mask, self._choices).sample())
+        return tensordict.set(
+            "action", MaskedMultiCategorical(logits, mask, self._choices).sample()
+        )

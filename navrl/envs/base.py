@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
-from navrl.envs.compiled import Compiled
+from navrl.compiled import Compiled
 from navrl.sims import random
 
 
@@ -58,6 +58,7 @@ class BatchedEnv(EnvBase):
             *statistic_names,
             *(f"reward_{name}" for name in reward_parts),
         )
+        self.statistic_names = statistic_names
         self._num_parts = len(reward_parts)
         self._declare(observation_spec, action_spec, mask_size)
         self._env_id = torch.arange(num_envs, device=self.device) + first_env_id
@@ -136,9 +137,7 @@ class BatchedEnv(EnvBase):
         restarted = self._restarted(settled, ahead["done"].squeeze(-1), seed)
         return restarted, ahead, self._leaves(restarted)
 
-    def _settle(
-        self, world: World, after: Any, events: Any
-    ) -> tuple[World, dict[str, Tensor]]:
+    def _settle(self, world: World, after: Any, events: Any) -> tuple[World, dict[str, Tensor]]:
         """Judge and score the step; the world that has not restarted yet, and what "next" holds."""
         terminated, truncated = self.judge(after)
         truncated = truncated & ~terminated
@@ -210,12 +209,14 @@ class BatchedEnv(EnvBase):
                 nested.setdefault(group, {})[leaf] = value
             else:
                 nested[name] = value
-        make = lambda node: TensorDict._new_unsafe(  # noqa: E731
-            node, batch_size=self.batch_size, device=self.device
-        )
-        return make(
-            {key: make(value) if isinstance(value, dict) else value for key, value in nested.items()}
-        )
+        groups = {
+            key: self._unchecked(value) if isinstance(value, dict) else value
+            for key, value in nested.items()
+        }
+        return self._unchecked(groups)
+
+    def _unchecked(self, values: dict[str, Any]) -> TensorDict:
+        return TensorDict._new_unsafe(values, batch_size=self.batch_size, device=self.device)
 
     def _never_done(self) -> dict[str, Tensor]:
         return dict.fromkeys(("done", "terminated", "truncated"), self._false)

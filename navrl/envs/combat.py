@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torchrl.data import MultiCategorical, Unbounded
 
+from navrl.compiled import Compiled
 from navrl.envs.base import BatchedEnv
-from navrl.envs.compiled import Compiled
 from navrl.envs.ego import EGO_SIZE, ego_rows
 from navrl.opponents.base import Pilot
 from navrl.rewards.base import Transition, WeightedReward
@@ -97,9 +97,7 @@ class CombatEnv(BatchedEnv):
         return self._end(state, bodies, memory)
 
     def _begin_eager(self, state: Duel, action: Tensor) -> tuple[Bodies, tuple[Tensor, ...]]:
-        command, memory = self._opponent.act(
-            self._params, state.combat, _OPPONENT, state.memory
-        )
+        command, memory = self._opponent.act(self._params, state.combat, _OPPONENT, state.memory)
         rudder = (action[:, 0] - 1).to(torch.float32)
         orders = Action(
             rudder=torch.stack([rudder, command.rudder]),
@@ -152,7 +150,9 @@ class CombatEnv(BatchedEnv):
         if memory is None:
             memory = pilot.initial(self.episode_key())
         command, memory = pilot.act(self._params, self.combat_state, _LEARNER, memory)
-        rudder = 1 + (command.rudder > _RUDDER_EDGE).long() - (command.rudder < -_RUDDER_EDGE).long()
+        rudder = (
+            1 + (command.rudder > _RUDDER_EDGE).long() - (command.rudder < -_RUDDER_EDGE).long()
+        )
         return torch.stack([rudder, command.fire.long()], dim=-1), memory
 
     @property

@@ -63,8 +63,9 @@ def _enemy(view: View, speed_mps: Tensor, alive: Tensor) -> list[Tensor]:
 
 
 def _missile(missile: MissileView, *, seen_by_target: bool) -> list[Tensor]:
-    """Zeros where no missile flies. An own missile sees its target, whose bearing off the missile's
-    nose is the angle between its heading and the line of sight; an incoming one is seen from the nose.
+    """Eight rows, zero where no missile flies.
+
+    An own missile looks at its target: minus that bearing is its heading off the line of sight.
     """
     view = missile.view
     sign = 1.0 if seen_by_target else -1.0

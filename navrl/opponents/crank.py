@@ -1,6 +1,4 @@
-"""`crank`: shoots inside the no-escape range, keeps the enemy at the edge while its missile flies, and
-turns away from a missile that comes close.
-"""
+"""`crank`: shoots inside its no-escape range, supports the missile, turns away from a close one."""
 
 import math
 

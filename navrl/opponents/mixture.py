@@ -14,10 +14,11 @@ class Mixture:
     """All pilots think in every env, the drawn one is obeyed: no branch, no host synchronisation."""
 
     def __init__(self, *, pilots: Mapping[str, Pilot], weights: Mapping[str, float]) -> None:
-        if set(pilots) != set(weights) or not sum(weights.values()) > 0.0:
+        usable = sum(weights.values()) > 0.0 and min(weights.values()) >= 0.0
+        if set(pilots) != set(weights) or not usable:
             raise ValueError(
-                f"opponent.weights names {sorted(weights)}; expected a weight, not all zero, for each of "
-                f"{sorted(pilots)}; change opponent.weights"
+                f"opponent.weights = {dict(weights)}; expected a weight of 0 or more, not all 0, "
+                f"for each of {sorted(pilots)}; change opponent.weights"
             )
         self.pilots = dict(pilots)
         self.weights = [float(weights[name]) for name in self.pilots]

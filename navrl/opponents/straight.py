@@ -20,4 +20,6 @@ class Straight:
         """Rudder 0, full throttle."""
         speed = state.aircraft.motion.speed_mps[me]
         rudder = torch.zeros_like(speed)
-        return Command(rudder, torch.ones_like(speed), torch.zeros_like(speed, dtype=torch.bool)), ()
+        return Command(
+            rudder, torch.ones_like(speed), torch.zeros_like(speed, dtype=torch.bool)
+        ), ()

@@ -17,9 +17,7 @@ def outcome(transition: Transition) -> Tensor:
     return sign * transition.terminated
 
 
-def attack(
-    transition: Transition, *, discount: float, near_m: float, scale_m: float
-) -> Tensor:
+def attack(transition: Transition, *, discount: float, near_m: float, scale_m: float) -> Tensor:
     """Potential of pointing at an enemy that is near."""
 
     def potential(state: CombatState) -> Tensor:
@@ -28,7 +26,9 @@ def attack(
         far_m = (view.range_m - near_m).clamp_min(0.0)
         return 0.5 * (1.0 + view.cos_bearing) * torch.exp(-far_m / scale_m)
 
-    return _difference(transition, potential(transition.before), potential(transition.after), discount)
+    return _difference(
+        transition, potential(transition.before), potential(transition.after), discount
+    )
 
 
 def evade(transition: Transition, *, discount: float, scale_s: float) -> Tensor:
@@ -38,7 +38,9 @@ def evade(transition: Transition, *, discount: float, scale_s: float) -> Tensor:
         threat = incoming_missile(transition.params, state, _LEARNER)
         return -(threat.active * torch.exp(-threat.view.time_to_go_s / scale_s))
 
-    return _difference(transition, potential(transition.before), potential(transition.after), discount)
+    return _difference(
+        transition, potential(transition.before), potential(transition.after), discount
+    )
 
 
 def launch(transition: Transition) -> Tensor:

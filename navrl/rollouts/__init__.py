@@ -1,5 +1,8 @@
 """Rollouts: collecting experience and carrying it."""
 
-from navrl.rollouts.sync import SyncCollector, SyncCollector as SyncDataCollector
+from navrl.rollouts.episodes import episode_metrics
+from navrl.rollouts.sync import SyncCollector
 
-__all__ = ["SyncCollector", "SyncDataCollector"]
+SyncDataCollector = SyncCollector  # the name that TorchRL's own class had before 0.11
+
+__all__ = ["SyncCollector", "SyncDataCollector", "episode_metrics"]

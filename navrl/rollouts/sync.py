@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
@@ -12,11 +11,11 @@ from torchrl.envs import EnvBase
 class SyncCollector(Collector):
     """Yields (N, T) frames of one policy version; read-only, refilled by the next iteration."""
 
-    def __init__(
-        self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int
-    ) -> None:
+    def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
         if rollout_steps < 1:
-            raise ValueError(f"rollout_steps = {rollout_steps}; expected 1 or more; change rollout_steps")
+            raise ValueError(
+                f"rollout_steps = {rollout_steps}; expected 1 or more; change rollout_steps"
+            )
         super().__init__(
             env,
             policy,
@@ -43,7 +42,5 @@ class SyncCollector(Collector):
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """The inverse of runtime_state."""
-        batch_size, device = self._carrier.batch_size, self._carrier.device
-        self._carrier = TensorDict(runtime["carrier"], batch_size=batch_size, device=device)
-
-
+        shape, device = self.env.batch_size, self.env.device
+        self._carrier = TensorDict(runtime["carrier"], batch_size=shape, device=device)

@@ -51,9 +51,7 @@ class Bodies(NamedTuple):
     events: list[Events]  # per aircraft, fields (N,)
 
 
-def advance(
-    params: CombatParams, state: CombatState, action: Action
-) -> tuple[CombatState, Events]:
+def advance(params: CombatParams, state: CombatState, action: Action) -> tuple[CombatState, Events]:
     """The state one decision later, and what happened on the way."""
     bodies = begin(params, state, action)
     for _ in range(params.ticks):
@@ -187,9 +185,7 @@ def _fly_shot(
     prey = Motion(*_pick([crafts[e].motion for e in enemies], enemies, shot.target))
     prey_moved = Motion(*_pick([moved[e] for e in enemies], enemies, shot.target))
     (prey_alive,) = _pick([(crafts[e].alive,) for e in enemies], enemies, shot.target)
-    law = missiles.guidance(
-        shot.motion, prey, params.navigation_gain, params.missile.turn_radius_m
-    )
+    law = missiles.guidance(shot.motion, prey, params.navigation_gain, params.missile.turn_radius_m)
     rudder = torch.where(prey_alive, law, 0.0)
     thrust = torch.where(shot.age_ticks < params.burn_ticks, params.missile.thrust_mps2, 0.0)
     live = shot.active & running

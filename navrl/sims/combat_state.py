@@ -70,6 +70,11 @@ class CombatParams(NamedTuple):
                 raise ValueError(
                     f"env.sim.{name} = {getattr(self, name)}; expected more than 0; change env.sim.{name}"
                 )
+        if self.rounds < 1:
+            raise ValueError(
+                f"env.sim.ammunition = {self.ammunition}; expected 1 or more, or null for "
+                "unlimited; change env.sim.ammunition"
+            )
         if len(set(self.teams)) < 2 or self.channels < 1:
             raise ValueError(
                 f"env.sim.teams = {self.teams} with {self.channels} channels; expected two or more "

@@ -84,8 +84,10 @@ def _nearest(
             continue
         closer = candidate.active & (~best.active | (candidate.view.range_m < best.view.range_m))
         best = MissileView(
-            *(torch.where(closer, a, b) for a, b in zip(candidate[:3], best[:3], strict=True)),
-            view=View(
+            torch.where(closer, candidate.active, best.active),
+            torch.where(closer, candidate.age_s, best.age_s),
+            torch.where(closer, candidate.speed_mps, best.speed_mps),
+            View(
                 *(torch.where(closer, a, b) for a, b in zip(candidate.view, best.view, strict=True))
             ),
         )

@@ -9,8 +9,8 @@ from torchrl.envs.utils import check_env_specs
 from tests.envs.playing import assert_same, play, random_actions, stacked
 
 
-def partial_reset(env, mask):
-    return env.reset(TensorDict({"_reset": mask.unsqueeze(-1)}, [len(mask)]))
+def partial_reset(env, root, mask):
+    return env.reset(root.copy().set("_reset", mask.unsqueeze(-1)))
 
 
 def episode(frames, env, name):
@@ -29,9 +29,11 @@ def test_masked_reset_leaves_other_envs_alone(make_env):
     play(twin, actions)
     mask = torch.tensor([False, True, False, False, True, False, False, False])
     before = env.runtime_state()["world"]
-    fresh = partial_reset(env, mask)
+    fresh = partial_reset(env, root, mask)
     after = env.runtime_state()["world"]
-    assert all(torch.equal(a[..., ~mask], b[..., ~mask]) for a, b in zip(after, before, strict=True))
+    assert all(
+        torch.equal(a[..., ~mask], b[..., ~mask]) for a, b in zip(after, before, strict=True)
+    )
     kept = fresh.select("observation", "action_mask", "episode")
     assert_same(kept[~mask], root.select("observation", "action_mask", "episode")[~mask])
     for leaf in root["observation"].keys():  # noqa: SIM118
@@ -44,11 +46,11 @@ def test_masked_reset_leaves_other_envs_alone(make_env):
 
 def test_masked_reset_begins_the_next_episode(make_env):
     env, twin = make_env(), make_env()
-    play(env, random_actions(env, 5))
+    root = play(env, random_actions(env, 5))[-1][1]
     mask = torch.tensor([True] + 7 * [False])
     twin.reset()
     second = twin.reset()  # a reset of everybody begins episode number 1
-    begun = partial_reset(env, mask)
+    begun = partial_reset(env, root, mask)
     assert_same(begun["observation"][mask], second["observation"][mask])
     lengths = begun["episode"][:, env.episode_keys.index("length")]
     assert lengths.tolist() == [0.0] + 7 * [5.0]
@@ -127,7 +129,10 @@ def test_fast_path_equals_the_honest_one(make_env):
 @pytest.mark.parametrize("path", ["fast", "honest"])
 def test_nothing_handed_out_changes_later(make_env, path):
     env = make_env()
-    step = {"fast": env.step_and_maybe_reset, "honest": lambda td: EnvBase.step_and_maybe_reset(env, td)}
+    step = {
+        "fast": env.step_and_maybe_reset,
+        "honest": lambda td: EnvBase.step_and_maybe_reset(env, td),
+    }
     handed_out, copies = [], []
 
     def keep(*collections):
@@ -139,7 +144,9 @@ def test_nothing_handed_out_changes_later(make_env, path):
         frame, root = step[path](root.copy().set("action", action))
         keep(frame, root, *env.runtime_state()["world"])
     for found, copy in zip(handed_out, copies, strict=True):
-        assert torch.equal(found, copy) if isinstance(found, torch.Tensor) else (found == copy).all()
+        assert (
+            torch.equal(found, copy) if isinstance(found, torch.Tensor) else (found == copy).all()
+        )
 
 
 def test_episode_statistics_are_sums_over_the_episode(make_env):
@@ -185,7 +192,9 @@ def test_what_a_policy_carries_survives_until_its_episode_ends(make_env):
     for action in random_actions(env):
         steps = root.get("hidden", torch.zeros(8, 3))
         memory = TensorDict({"hidden": steps + 1.0, "reward": torch.full((8, 1), 1e9)}, [8])
-        frame, root = env.step_and_maybe_reset(root.copy().update({"action": action, "next": memory}))
+        frame, root = env.step_and_maybe_reset(
+            root.copy().update({"action": action, "next": memory})
+        )
         assert torch.equal(frame["next", "hidden"], steps + 1.0)
         assert frame["next", "reward"].abs().max() < 1e9
         length = root["episode"][:, [env.episode_keys.index("length")]]

@@ -1,7 +1,8 @@
 """Runs code on fake CUDA tensors and writes down every host synchronisation and device crossing.
 
 No GPU is needed: FakeTensorMode carries shapes and devices only. What would block the host is
-answered with a dummy and recorded together with the line that asked for it.
+answered with a dummy and recorded together with the line that asked for it. It proves that nothing
+waits and nothing mixes devices; it says nothing about numbers or speed.
 """
 
 import ctypes
@@ -12,12 +13,11 @@ from contextlib import ExitStack, contextmanager
 from unittest import mock
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils import _pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 DEVICE = "cuda:0"  # TensorDict asks the driver about a bare "cuda"
-_CPU_GUARD, _CUDA_GUARD, _META_GUARD = 0, 1, 14  # places of c10::DeviceType
+_CUDA_GUARD, _META_GUARD = 1, 14  # places of c10::DeviceType
 aten = torch.ops.aten
 
 
@@ -43,25 +43,25 @@ class Audit(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.events: list[str] = []
-        self.operations = 0
+        self.operations: set[str] = set()
         self.truth = True  # what a boolean on the device is taken for
 
     def clear(self) -> None:
         """Forget what was seen so far."""
-        self.events, self.operations = [], 0
+        self.events, self.operations = [], set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        self.operations += 1
         packet = func.overloadpacket
+        self.operations.add(packet.__name__)
         if packet is aten._local_scalar_dense:
-            self._record("sync: item")
+            self.record("sync: item")
             return self._dummy(args[0].dtype)
         if packet in (aten.allclose, aten.equal, aten.is_nonzero):
-            self._record(f"sync: {packet}")
+            self.record(f"sync: {packet}")
             return packet is not aten.is_nonzero
         if packet in (aten.nonzero, aten.masked_select):
-            self._record(f"sync: {packet}")
+            self.record(f"sync: {packet}")
             return _no_rows(packet, args[0])
         if packet in (aten.index, aten.index_put_, aten.index_put):
             args = self._indexed(args)
@@ -75,10 +75,10 @@ class Audit(TorchDispatchMode):
         plain = []
         for index in indices:
             if index is not None and index.dtype in (torch.bool, torch.uint8):
-                self._record("sync: index by a boolean mask")
+                self.record("sync: index by a boolean mask")
                 index = torch.zeros(1, dtype=torch.int64, device=subject.device)
             elif index is not None and index.device != subject.device:
-                self._record(f"copy: index {index.device.type} -> {subject.device.type}")
+                self.record(f"copy: index {index.device.type} -> {subject.device.type}")
             plain.append(index)
         return (subject, plain, *rest)
 
@@ -87,14 +87,15 @@ class Audit(TorchDispatchMode):
             return
         source = args[1] if packet is aten.copy_ else args[0]
         if source.device.type != result.device.type:
-            self._record(f"copy: {source.device.type} -> {result.device.type}")
+            self.record(f"copy: {source.device.type} -> {result.device.type}")
 
     def _dummy(self, dtype: torch.dtype) -> bool | int | float:
         if dtype == torch.bool:
             return self.truth
         return 1.0 if dtype.is_floating_point else 1
 
-    def _record(self, what: str) -> None:
+    def record(self, what: str) -> None:
+        """Write down what happened and the five innermost lines that are not torch's."""
         frames = [
             f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno}"
             for frame in traceback.extract_stack()
@@ -110,10 +111,26 @@ def _no_rows(packet, subject):
 
 
 @contextmanager
-def audit() -> Iterator[Audit]:
-    """Everything inside is fake; what the fakes cannot do is replaced here, not in the code."""
+def audit(parameters: list) -> Iterator[Audit]:
+    """Everything inside is fake; what the fakes cannot do is replaced here, not in the code.
+
+    No backward pass runs on fake CUDA: `parameters` get gradients of their shape instead.
+    """
     register_guard()
+    recorder = Audit()
+
+    def backward(total, *_, **__):
+        assert total.requires_grad
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+
+    def tolist(tensor):
+        recorder.record("read: tolist")
+        return [0.0] * tensor.numel()
+
     with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch.Tensor, "backward", backward))
+        stack.enter_context(mock.patch.object(FakeTensor, "tolist", tolist))
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=False))
-        recorder = stack.enter_context(Audit())
+        stack.enter_context(recorder)
         yield recorder

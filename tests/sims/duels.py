@@ -77,6 +77,27 @@ def play(params, state, decisions, first=None, **constant):
     return states, events
 
 
+def hits_on_fleeing_targets(shots):
+    """Hit or not, for shots of (range m, speed, speed of the target) fired head-on at a target that
+    turns away at once at full rudder, then flees straight."""
+    params = shipped_params(decision_s=0.5)
+    state = opening(
+        params,
+        [(0.0, 0.0, 0.0, own) for _, own, _ in shots],
+        [(range_m, 0.0, 180.0, target) for range_m, _, target in shots],
+    )
+    hit = torch.zeros(len(shots), dtype=torch.bool)
+    for number in range(140):  # 70 s
+        motion = state.aircraft.motion
+        turn_left = torch.atan2(-motion.sin_heading[1], motion.cos_heading[1])
+        rudder = torch.zeros_like(motion.x_m)
+        rudder[1] = (turn_left / math.radians(10.0)).clamp(-1.0, 1.0)
+        action = orders(state, rudder=rudder, fire=[number == 0, False])
+        state, events = advance(params, state, action)
+        hit = hit | events.hit[0]
+    return hit
+
+
 def put_missile(state, carrier, *, channel=0, target, at, age_ticks=0):
     """The state with a missile at (x m, y m, heading in degrees, speed m/s), in every env."""
     x_m, y_m, heading, speed_mps = at

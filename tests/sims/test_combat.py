@@ -138,6 +138,21 @@ def test_a_fight_without_missiles_in_rack_and_air_is_a_draw():
     assert same_bits(states[4].aircraft.motion, states[-1].aircraft.motion)
 
 
+def test_the_missiles_of_the_dead_do_not_count_as_armament():
+    params = shipped_params(teams=(0, 0, 1))
+    state = opening(params, *([(9e3 * n, 0.0, 0.0, 300.0)] for n in range(3)))
+
+    def with_rack(alive, rounds):
+        alive, rounds = torch.tensor(alive).unsqueeze(-1), torch.tensor(rounds, dtype=torch.int32)
+        craft = state.aircraft._replace(alive=alive, rounds=rounds.unsqueeze(-1))
+        return decided(params, state._replace(aircraft=craft)).item()
+
+    assert with_rack([False, True, True], [6, 0, 0])
+    assert not with_rack([False, True, True], [6, 1, 0])
+    assert not with_rack([True, True, True], [1, 0, 0])
+    assert with_rack([True, True, False], [6, 6, 6])
+
+
 def test_a_missile_whose_target_is_dead_flies_straight_and_defeats_nobody():
     params = shipped_params(teams=(0, 1, 1), max_missile_age_s=3.0)
     place = [(0.0, 0.0, 0.0, 300.0)], [(3e3, 3e3, 0.0, 300.0)], [(9e4, 0.0, 0.0, 300.0)]
@@ -190,6 +205,17 @@ def test_a_launch_leaves_ahead_of_the_carrier_with_its_velocity():
     missile = [field[0, 0, 0].item() for field in after.missiles.motion]
     # 20 m ahead, then 10 ms at 300 m/s; thrust adds (147 - 6.125e-5 * 300^2) * 0.01 = 1.415 m/s
     assert missile == pytest.approx([100.0, 73.0, 0.0, 1.0, 301.415], abs=0.01)
+
+
+def test_a_decision_ends_with_headings_of_unit_length():
+    params = shipped_params()
+    state = put_missile(opening(params, *FAR), 0, target=1, at=(0.0, 0.0, 30.0, 800.0))
+    longer = state.aircraft.motion._replace(cos_heading=state.aircraft.motion.cos_heading * 1.001)
+    state = state._replace(aircraft=state.aircraft._replace(motion=longer))
+    after, _ = advance(params, state, orders(state, rudder=1.0))
+    for motion in (after.aircraft.motion, after.missiles.motion):
+        length = torch.hypot(motion.cos_heading.double(), motion.sin_heading.double())
+        assert (length - 1.0).abs().max() < 2e-7
 
 
 def test_a_row_of_a_batch_is_the_fight_alone_bit_for_bit_in_any_order():
@@ -250,6 +276,7 @@ def test_a_far_second_pair_changes_nothing_for_the_first():
         ("hit_radius_m", {"hit_radius_m": 0.0}),
         ("teams", {"teams": (0, 0)}),
         ("channels", {"channels": 0}),
+        ("ammunition", {"ammunition": 0}),  # such a fight would be over before it begins
     ],
 )
 def test_impossible_constants_are_refused_with_the_place_to_change_them(name, changes):

@@ -118,9 +118,11 @@ def test_the_nearest_of_two_missiles_is_the_one_that_counts(crossing):
     assert not incoming_missile(params, state, 1).active.item()
 
 
-def test_an_idle_channel_never_hides_a_flying_missile(crossing):
+@pytest.mark.parametrize("channel", [0, 1])
+def test_an_idle_channel_never_hides_a_flying_missile(crossing, channel):
     params, state = crossing  # the idle channel sits at its carrier, nearer than the missile
-    state = put_missile(state, 1, channel=1, target=0, at=(0.0, 50e3, 270.0, 700.0))
+    state = put_missile(state, 1, channel=channel, target=0, at=(0.0, 50e3, 270.0, 700.0))
+    assert incoming_missile(params, state, 0).active.item()
     assert incoming_missile(params, state, 0).view.range_m.item() == pytest.approx(50e3)
     assert own_missile(params, state, 1).view.range_m.item() == pytest.approx(50e3)
 

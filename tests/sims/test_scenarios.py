@@ -66,9 +66,12 @@ def test_the_line_between_them_points_anywhere(many):
     assert (sectors - 512.0).abs().max() < 5 * 21.9
 
 
-def test_the_two_draws_of_a_pair_are_independent(many):
-    correlation = torch.corrcoef(many.speed_mps)[0, 1]
-    assert abs(correlation) < 5.0 / math.sqrt(8192)
+def test_range_headings_speeds_and_direction_are_independent(many):
+    range_m, x, y = line(many)
+    off = [s * (x * many.sin_heading[me] - y * many.cos_heading[me]) for me, s in ((0, 1), (1, -1))]
+    table = torch.stack([range_m, x, y, *off, *many.speed_mps])
+    correlation = torch.corrcoef(table) - torch.eye(len(table))
+    assert correlation.abs().max() < 5.0 / math.sqrt(8192)
 
 
 def test_the_same_key_opens_the_same_fight_in_any_batch(many):

@@ -1,5 +1,8 @@
-"""torch.compile for simulator steps: tuned for the CPU, falls back to eager with one warning."""
+"""torch.compile with a way back: what does not compile runs eager, after one warning."""
 
+from __future__ import annotations
+
+import contextlib
 import time
 import warnings
 from collections.abc import Callable
@@ -20,7 +23,11 @@ _YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a tru
 
 
 class Compiled:
-    """A function that is compiled at its first call; `seconds` is what that took."""
+    """A simulator step that is compiled at its first call; `seconds` is what that took."""
+
+    name = "the simulator step"
+    options: dict[str, Any] | None = _TUNING
+    differentiable = False
 
     def __init__(self, function: Callable[..., Any], mode: str | bool) -> None:
         mode = _YAML_MODES[mode] if isinstance(mode, bool) else mode
@@ -34,29 +41,31 @@ class Compiled:
         self._run = function if mode == "off" else self._first
 
     def __call__(self, *args: Any) -> Any:
-        """What the function returns; never differentiated, so one graph serves every grad mode."""
-        with torch.no_grad():
+        """What the function returns."""
+        # A simulator is never differentiated, so one graph serves callers in every grad mode.
+        with contextlib.nullcontext() if self.differentiable else torch.no_grad():
             return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
         started = time.perf_counter()
         try:
-            function = torch.compile(
+            compiler: Any = torch.compile  # its annotations lack isolate_recompiles
+            function = compiler(
                 self.eager,
                 dynamic=False,
                 fullgraph=True,
                 isolate_recompiles=True,  # else all envs of a process share one limit of 8 graphs
-                options=_options(),
+                options=_known(self.options),
             )
             result = function(*args)
         except (torch._dynamo.exc.FailOnRecompileLimitHit, RuntimeError, OSError) as error:
             if self.mode == "on":
                 raise RuntimeError(
-                    f"the simulator step does not compile ({_first_line(error)}); expected a working C++ "
+                    f"{self.name} does not compile ({_first_line(error)}); expected a working C++ "
                     "compiler; install g++ or use compile=auto"
                 ) from error
             warnings.warn(
-                f"the simulator runs eager, several times slower: {_first_line(error)}; "
+                f"{self.name} runs eager, which is slower: {_first_line(error)}; "
                 "install g++ to compile it, or silence this with compile=off",
                 stacklevel=2,
             )
@@ -67,12 +76,22 @@ class Compiled:
         return result
 
 
-def _options() -> dict[str, Any] | None:
+class CompiledLoss(Compiled):
+    """A loss: differentiated, and made of matrix products, which want Inductor's own settings."""
+
+    name = "the loss"
+    options = None
+    differentiable = True
+
+
+def _known(options: dict[str, Any] | None) -> dict[str, Any] | None:
     known = set(torch._inductor.list_options())
-    missing = set(_TUNING) - known
+    missing = set(options or ()) - known
     if missing:
-        warnings.warn(f"this torch does not know {sorted(missing)}; compiling without", stacklevel=2)
-    return {name: value for name, value in _TUNING.items() if name in known}
+        warnings.warn(
+            f"this torch does not know {sorted(missing)}; compiling without", stacklevel=4
+        )
+    return options and {name: value for name, value in options.items() if name in known}
 
 
 def _first_line(error: BaseException) -> str:

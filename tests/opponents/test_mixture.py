@@ -1,0 +1,132 @@
+"""The mixture: which pilot an episode draws, and that the others go on thinking."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.opponents.base import Command
+from navrl.opponents.crank import Crank
+from navrl.opponents.mixture import Mixture
+from navrl.opponents.pursuit import Pursuit
+from navrl.opponents.straight import Straight
+from navrl.sims.random import episode_key
+from tests.sims.duels import opening, options, read_yaml, shipped_params
+
+PARAMS = shipped_params()
+
+
+class Counting:
+    """Commands its number as rudder, and counts its own calls in two memories."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def initial(self, key):
+        return torch.zeros_like(key), torch.full_like(key, self.number)
+
+    def act(self, params, state, me, memory):
+        calls, number = memory
+        rudder = torch.full(calls.shape, self.number / 10.0)
+        command = Command(rudder, 1.0 - rudder, calls % 2 == self.number % 2)
+        return command, (calls + self.number, number)
+
+
+def keys(count, episode=0):
+    env_ids = torch.arange(count)
+    return episode_key(torch.full_like(env_ids, 9), env_ids, torch.full_like(env_ids, episode))
+
+
+def crowd(count):
+    """`count` fights with the enemy to the left, beyond the reach of any missile."""
+    return opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * count, [(0.0, 0.0, 0.0, 300.0)] * count)
+
+
+def shipped():
+    node = read_yaml("opponent/mixture.yaml")
+    pilots = {
+        "straight": Straight(),
+        "pursuit": Pursuit(**options(node["pilots"]["pursuit"])),
+        "crank": Crank(**options(node["pilots"]["crank"])),
+    }
+    return Mixture(pilots=pilots, weights=node["weights"])
+
+
+@pytest.mark.parametrize(
+    ("weights", "shares"),
+    [
+        ({"a": 0.1, "b": 0.3, "c": 0.6}, [0.1, 0.3, 0.6]),
+        ({"c": 6, "a": 1, "b": 3}, [0.1, 0.3, 0.6]),  # by name, not by order; any sum
+        ({"a": 0.0, "b": 1.0, "c": 0.0}, [0.0, 1.0, 0.0]),
+    ],
+)
+def test_pilots_are_drawn_as_often_as_their_weights_say(weights, shares):
+    count = 20_000
+    mixture = Mixture(pilots={name: Straight() for name in "abc"}, weights=weights)
+    choice = mixture.initial(keys(count))[0]
+    for index, share in enumerate(shares):
+        found = (choice == index).double().mean().item()
+        assert found == pytest.approx(share, abs=5.0 * math.sqrt(share * (1.0 - share) / count))
+
+
+def test_an_episode_keeps_its_pilot_and_the_next_one_draws_again():
+    mixture = Mixture(pilots={n: Counting(i) for i, n in enumerate("ab")}, weights={"a": 1, "b": 1})
+    state, first = crowd(500), mixture.initial(keys(500))
+    memory = first
+    for _ in range(3):
+        _, memory = mixture.act(PARAMS, state, 1, memory)
+        assert torch.equal(memory[0], first[0])
+    assert torch.equal(mixture.initial(keys(500))[0], first[0])
+    changed = (mixture.initial(keys(500, episode=1))[0] != first[0]).double().mean().item()
+    assert changed == pytest.approx(0.5, abs=5.0 * math.sqrt(0.25 / 500))
+
+
+def test_the_drawn_pilot_is_obeyed_and_all_memories_go_on():
+    pilots = {name: Counting(number) for name, number in (("a", 3), ("b", 5), ("c", 8))}
+    mixture = Mixture(pilots=pilots, weights={"a": 1, "b": 1, "c": 1})
+    state, memory = crowd(300), mixture.initial(keys(300))
+    number = torch.tensor([3, 5, 8])[memory[0].long()]
+    for calls in range(4):
+        command, memory = mixture.act(PARAMS, state, 1, memory)
+        assert torch.equal(command.rudder, number / 10.0)
+        assert torch.equal(command.throttle, 1.0 - number / 10.0)
+        assert torch.equal(command.fire, (calls * number) % 2 == number % 2)
+        counts = torch.stack(memory[1:])  # calls and number of a, then of b, then of c
+        done = calls + 1
+        expected = torch.tensor([3 * done, 3, 5 * done, 5, 8 * done, 8])
+        assert torch.equal(counts, expected.unsqueeze(-1).expand(6, 300))
+
+
+def test_the_shipped_mixture_commands_what_its_pilots_command():
+    mixture, state = shipped(), crowd(400)
+    memory = mixture.initial(keys(400))
+    command, after = mixture.act(PARAMS, state, 1, memory)
+    # The enemy is 90 degrees to the left: straight flies on, the two others turn left.
+    assert torch.equal(command.rudder, torch.where(memory[0] == 0, 0.0, 1.0))
+    assert not command.fire.any()
+    assert len(memory) == 1 + 3
+    assert all(torch.equal(a, b) for a, b in zip(memory, after, strict=True))
+    crank = mixture.pilots["crank"].initial(keys(400))
+    assert all(torch.equal(a, b) for a, b in zip(memory[1:], crank, strict=True))
+
+
+def test_the_shipped_crank_is_the_same_alone_and_in_the_mixture():
+    alone = options(read_yaml("opponent/crank.yaml"))
+    assert options(read_yaml("opponent/mixture.yaml")["pilots"]["crank"]) == alone
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"a": 1.0},
+        {"a": 1.0, "b": 1.0, "c": 1.0},
+        {"a": 1.0, "x": 1.0},
+        {"a": 0.0, "b": 0.0},
+        {"a": -1.0, "b": 2.0},
+        {},
+    ],
+    ids=str,
+)
+def test_weights_that_do_not_fit_the_pilots_are_refused(weights):
+    with pytest.raises(ValueError, match=r"\['a', 'b'\]; change opponent\.weights$"):
+        Mixture(pilots={"a": Straight(), "b": Straight()}, weights=weights)

@@ -1,0 +1,100 @@
+"""Audits one training iteration on fake CUDA and prints what it found as JSON; a program of its own,
+because the audit changes the process it runs in.
+"""
+
+import json
+from unittest import mock
+
+import torch
+
+from navrl.config import build, compose
+from navrl.rollouts import SyncCollector
+from tests.rollouts.cuda_audit import DEVICE, Audit, Unavailable, audit
+
+NUM_ENVS, STEPS = 8, 3
+OVERRIDES = (
+    "env=combat",
+    "agent=ppo",
+    "compile=off",
+    "agent.precision=fp32",  # asking the driver for bf16 needs one
+    "agent.num_epochs=2",
+    "agent.num_minibatches=3",
+)
+
+
+def build_agent(config, choices, env):
+    """Parameters are born on the device, because fake ones cannot move; `choices` is a host read."""
+    with (
+        torch.device(DEVICE),
+        mock.patch("torch.nn.Module.to", lambda module, *_, **__: module),
+        mock.patch("navrl.agents.networks.action_choices", lambda spec: choices),
+        mock.patch("navrl.agents.ppo.action_choices", lambda spec: choices, create=True),
+    ):
+        return build(config.agent)(
+            observation_spec=env.observation_spec,
+            action_spec=env.action_spec,
+            device=DEVICE,
+            num_iterations=10,
+        )
+
+
+def caught(recorder: Audit) -> dict[str, list[str]]:
+    """What the audit says of code that does wait or crosses devices."""
+    x = torch.ones(4, device=DEVICE)
+    wrong = {
+        "item": lambda: x.sum().item(),
+        "branch": lambda: bool((x > 0).any()),
+        "mask": lambda: x[x > 0],
+        "mask write": lambda: x.clone().__setitem__(x > 0, 0.0),
+        "nonzero": lambda: (x > 0).nonzero(),
+        "equal": lambda: torch.equal(x, x),
+        "to host": lambda: x.cpu(),
+        "to device": lambda: torch.zeros(4).to(DEVICE),
+        "tensor": lambda: torch.tensor([1.0, 2.0], device=DEVICE),
+        "host index": lambda: x[torch.zeros(2, dtype=torch.int64)],
+        "read": lambda: x.tolist(),
+        "nothing": lambda: torch.where(x > 0, x, 0.0),
+    }
+    found = {}
+    for name, mistake in wrong.items():
+        recorder.clear()
+        mistake()
+        found[name] = recorder.events
+    return found
+
+
+def main() -> None:
+    config = compose("train", OVERRIDES)
+    real = build(config.env)(num_envs=1, device="cpu", seed=0)
+    choices = real.action_spec.nvec.flatten().tolist()
+    parameters: list = []
+    with audit(parameters) as recorder:
+        controls = caught(recorder)
+        env = build(config.env)(num_envs=NUM_ENVS, device=DEVICE, seed=0)
+        agent = build_agent(config, choices, env)
+        parameters.extend(agent.parameters)
+        recorder.truth = False  # nobody is done right after a reset
+        collector = SyncCollector(
+            env=env, policy=agent.policy, rollout_steps=STEPS, total_frames=9 * NUM_ENVS * STEPS
+        )
+        iterator = iter(collector)
+        agent.update(next(iterator))  # first uses, such as Adam's, may set things up
+        recorder.clear()
+        rollout = next(iterator)
+        collection = {"events": recorder.events, "operations": sorted(recorder.operations)}
+        recorder.clear()
+        agent.update(rollout)
+        update = {"events": recorder.events, "operations": sorted(recorder.operations)}
+    devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
+    print(
+        json.dumps(
+            {"controls": controls, "collection": collection, "update": update, "devices": devices}
+        )
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Unavailable as reason:
+        print(json.dumps({"unavailable": str(reason)}))
