@@ -16,7 +16,9 @@ GROUPS = ("env", "agent", "reward", "opponent", "curriculum", "collector", "chec
 # so that no YAML may set them. Positional parameters of partials are always supplied by the code.
 RUNTIME = {
     "env": {"num_envs", "device", "seed"},
-    "agent": {"env"},
+    "agent": {"observation_spec", "action_spec", "device", "num_iterations"},
+    "collector": {"env", "policy", "rollout_steps", "total_frames"},
+    "checkpoint": {"directory"},
     "logger": {"directory", "name", "config"},
 }
 

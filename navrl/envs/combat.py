@@ -62,6 +62,11 @@ class CombatEnv(BatchedEnv):
         self.name, self.headline, self.objective = name, dict(headline), objective
         self._params, self._scenario = sim.checked(), scenario.checked()
         self._opponent, self._reward = opponent, reward
+        if len(sim.teams) != 2:
+            raise ValueError(
+                f"env.sim.teams = {list(sim.teams)}; expected one aircraft on each of two sides; "
+                "change env.sim.teams"
+            )
         super().__init__(
             num_envs=num_envs,
             device=device,

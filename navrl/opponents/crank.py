@@ -54,7 +54,7 @@ class Crank:
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
-        """Turn out, else crank, else pursue; fire when pursuing inside the fraction of no-escape."""
+        """Turn out, else crank, else pursue; fire whenever the enemy is in reach and in the cone."""
         fire_fraction, crank_angle_rad, turn_out_s = memory
         own, enemy = aircraft(state, me), aircraft(state, enemies_of(params, me)[0])
         view = look(own, enemy)

@@ -21,6 +21,8 @@ class Mixture:
                 f"for each of {sorted(pilots)}; change opponent.weights"
             )
         self.pilots = dict(pilots)
+        nobody = torch.zeros(0, dtype=torch.int64)
+        self.sizes = [len(pilot.initial(nobody)) for pilot in self.pilots.values()]  # of memories
         self.weights = [float(weights[name]) for name in self.pilots]
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
@@ -41,8 +43,7 @@ class Mixture:
         choice, rest = memory[0], list(memory[1:])
         chosen: Command | None = None
         kept: list[Tensor] = []
-        for index, pilot in enumerate(self.pilots.values()):
-            size = len(pilot.initial(choice.to(torch.int64)))
+        for index, (pilot, size) in enumerate(zip(self.pilots.values(), self.sizes, strict=True)):
             command, after = pilot.act(params, state, me, tuple(rest[:size]))
             kept, rest = kept + list(after), rest[size:]
             mine = choice == index

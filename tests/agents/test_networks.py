@@ -51,7 +51,7 @@ def test_a_batch_without_a_finite_row_changes_nothing():
 
 def test_an_action_without_a_head_is_refused_in_one_sentence():
     with pytest.raises(
-        ValueError, match="action is Bounded.*; expected MultiCategorical"
+        ValueError, match=r"action is Bounded.*; expected MultiCategorical"
     ) as refused:
         action_choices(Bounded(-1.0, 1.0, (NUM_ENVS, 2)))
     assert "\n" not in str(refused.value)
@@ -81,7 +81,7 @@ def test_all_leaves_enter_the_network(make_agent):
 
 
 def test_unknown_activation_is_refused(make_agent):
-    with pytest.raises(ValueError, match="agent.activation = 'gelu'; expected one of relu, tanh"):
+    with pytest.raises(ValueError, match=r"agent\.activation = 'gelu'; expected one of relu, tanh"):
         make_agent(activation="gelu")
 
 
@@ -98,7 +98,7 @@ def test_precision_follows_the_hardware(monkeypatch, native):
 
 def test_unknown_precision_is_refused():
     with pytest.raises(
-        ValueError, match="agent.precision = 'fp16'; expected one of fp32, bf16, auto"
+        ValueError, match=r"agent\.precision = 'fp16'; expected one of fp32, bf16, auto"
     ):
         resolve_precision("fp16", torch.device("cpu"))
 

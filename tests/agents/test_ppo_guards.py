@@ -107,7 +107,7 @@ def test_at_most_eight_bad_rows_are_listed(rows):
     reward = torch.zeros(12, 4, 1)
     reward[:rows, 2] = float("inf")
     listed = ", ".join(str(row) for row in range(min(rows, 8))) + (", ..." if rows > 8 else "")
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="skipped") as caught:
         diagnose(TensorDict({"next": {"reward": reward}}, [12, 4]), in_a_row=1, limit=5)
     assert f"('next/reward' of the rollout in env rows {listed})" in str(caught[0].message)
 

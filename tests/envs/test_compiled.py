@@ -53,7 +53,7 @@ def test_auto_runs_eager_after_one_warning(monkeypatch, failure, at_first_call):
 @pytest.mark.parametrize("failure", FAILURES)
 def test_on_refuses_in_one_plain_sentence(monkeypatch, failure):
     break_compilation(monkeypatch, FAILURES[failure], at_first_call=True)
-    with pytest.raises(RuntimeError, match="install g.. or use compile=auto") as refused:
+    with pytest.raises(RuntimeError, match=r"install g\+\+ or use compile=auto") as refused:
         Compiled(double, "on")(torch.ones(2))
     assert "\n" not in str(refused.value)
 
@@ -120,6 +120,7 @@ def test_a_machine_without_a_compiler_trains_eager(tmp_path):
     environment = {**os.environ, "CXX": "/nonexistent", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program],
+        check=False,
         env=environment,
         capture_output=True,
         text=True,

@@ -21,7 +21,7 @@ _CUDA_GUARD, _META_GUARD = 1, 14  # places of c10::DeviceType
 aten = torch.ops.aten
 
 
-class Unavailable(RuntimeError):
+class UnavailableError(RuntimeError):
     """This torch hides what the audit is built on."""
 
 
@@ -32,7 +32,7 @@ def register_guard() -> None:
     try:
         registry = (ctypes.c_void_p * (_META_GUARD + 1)).in_dll(library, symbol)
     except ValueError as error:
-        raise Unavailable(f"libc10.so has no symbol {symbol}") from error
+        raise UnavailableError(f"libc10.so has no symbol {symbol}") from error
     if not registry[_CUDA_GUARD]:
         registry[_CUDA_GUARD] = registry[_META_GUARD]
 
@@ -76,8 +76,9 @@ class Audit(TorchDispatchMode):
         for index in indices:
             if index is not None and index.dtype in (torch.bool, torch.uint8):
                 self.record("sync: index by a boolean mask")
-                index = torch.zeros(1, dtype=torch.int64, device=subject.device)
-            elif index is not None and index.device != subject.device:
+                plain.append(torch.zeros(1, dtype=torch.int64, device=subject.device))
+                continue
+            if index is not None and index.device != subject.device:
                 self.record(f"copy: index {index.device.type} -> {subject.device.type}")
             plain.append(index)
         return (subject, plain, *rest)

@@ -3,13 +3,14 @@ because the audit changes the process it runs in.
 """
 
 import json
+import sys
 from unittest import mock
 
 import torch
 
 from navrl.config import build, compose
 from navrl.rollouts import SyncCollector
-from tests.rollouts.cuda_audit import DEVICE, Audit, Unavailable, audit
+from tests.rollouts.cuda_audit import DEVICE, Audit, UnavailableError, audit
 
 NUM_ENVS, STEPS = 8, 3
 OVERRIDES = (
@@ -27,8 +28,8 @@ def build_agent(config, choices, env):
     with (
         torch.device(DEVICE),
         mock.patch("torch.nn.Module.to", lambda module, *_, **__: module),
-        mock.patch("navrl.agents.networks.action_choices", lambda spec: choices),
-        mock.patch("navrl.agents.ppo.action_choices", lambda spec: choices, create=True),
+        mock.patch("navrl.agents.networks.action_choices", return_value=choices),
+        mock.patch("navrl.agents.ppo.action_choices", return_value=choices, create=True),
     ):
         return build(config.agent)(
             observation_spec=env.observation_spec,
@@ -46,24 +47,25 @@ def caught(recorder: Audit) -> dict[str, list[str]]:
         "branch": lambda: bool((x > 0).any()),
         "mask": lambda: x[x > 0],
         "mask write": lambda: x.clone().__setitem__(x > 0, 0.0),
-        "nonzero": lambda: (x > 0).nonzero(),
+        "nonzero": (x > 0).nonzero,
         "equal": lambda: torch.equal(x, x),
-        "to host": lambda: x.cpu(),
+        "to host": x.cpu,
         "to device": lambda: torch.zeros(4).to(DEVICE),
         "tensor": lambda: torch.tensor([1.0, 2.0], device=DEVICE),
         "host index": lambda: x[torch.zeros(2, dtype=torch.int64)],
-        "read": lambda: x.tolist(),
+        "read": x.tolist,
         "nothing": lambda: torch.where(x > 0, x, 0.0),
     }
     found = {}
     for name, mistake in wrong.items():
         recorder.clear()
         mistake()
-        found[name] = recorder.events
+        found[name] = list(recorder.events)
     return found
 
 
-def main() -> None:
+def main() -> dict:
+    """Controls, then one whole iteration after a first one that may set things up."""
     config = compose("train", OVERRIDES)
     real = build(config.env)(num_envs=1, device="cpu", seed=0)
     choices = real.action_spec.nvec.flatten().tolist()
@@ -78,7 +80,7 @@ def main() -> None:
             env=env, policy=agent.policy, rollout_steps=STEPS, total_frames=9 * NUM_ENVS * STEPS
         )
         iterator = iter(collector)
-        agent.update(next(iterator))  # first uses, such as Adam's, may set things up
+        agent.update(next(iterator))  # first uses, such as Adam's, are not audited
         recorder.clear()
         rollout = next(iterator)
         collection = {"events": recorder.events, "operations": sorted(recorder.operations)}
@@ -86,15 +88,17 @@ def main() -> None:
         agent.update(rollout)
         update = {"events": recorder.events, "operations": sorted(recorder.operations)}
     devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
-    print(
-        json.dumps(
-            {"controls": controls, "collection": collection, "update": update, "devices": devices}
-        )
-    )
+    return {
+        "controls": controls,
+        "collection": collection,
+        "update": update,
+        "devices": devices,
+    }
 
 
 if __name__ == "__main__":
     try:
-        main()
-    except Unavailable as reason:
-        print(json.dumps({"unavailable": str(reason)}))
+        report = main()
+    except UnavailableError as reason:
+        report = {"unavailable": str(reason)}
+    sys.stdout.write(json.dumps(report))

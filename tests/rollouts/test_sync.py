@@ -58,7 +58,9 @@ def test_one_buffer_is_refilled(trio):
     addresses, contents = set(), []
     for rollout in collector:
         leaves = rollout.exclude("policy_version")
-        addresses.add(tuple(leaves.get(key).data_ptr() for key in sorted(leaves.keys(True, True), key=str)))
+        addresses.add(
+            tuple(leaves.get(key).data_ptr() for key in sorted(leaves.keys(True, True), key=str))
+        )
         contents.append(leaves["observation", "ego"].clone())
     assert len(addresses) == 1
     assert not torch.equal(contents[0], contents[1])
@@ -142,7 +144,9 @@ def test_what_is_saved_holds_tensors_and_mappings_only(trio):
     next(iter(collector))
 
     def leaves(value):
-        return [x for v in value.values() for x in leaves(v)] if isinstance(value, dict) else [value]
+        return (
+            [x for v in value.values() for x in leaves(v)] if isinstance(value, dict) else [value]
+        )
 
     found = leaves(collector.runtime_state())
     assert len(found) >= 5
