@@ -29,7 +29,6 @@ def build_agent(config, choices, env):
         torch.device(DEVICE),
         mock.patch("torch.nn.Module.to", lambda module, *_, **__: module),
         mock.patch("navrl.agents.networks.action_choices", return_value=choices),
-        mock.patch("navrl.agents.ppo.action_choices", return_value=choices, create=True),
     ):
         return build(config.agent)(
             observation_spec=env.observation_spec,

@@ -1,0 +1,89 @@
+"""Every command in README.md is run as written, in order, and every file it points at exists."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+# Installing and the whole test suite cannot run inside the suite; that they are what make runs is tested below.
+_ELSEWHERE = ("make ", "python3 -m venv", ".venv/bin/pip")
+
+
+def commands():
+    """The lines of all bash blocks, without comments."""
+    blocks = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """An empty working directory with the .venv of this interpreter, as the README writes it."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    return folder
+
+
+def test_commands_run_one_after_the_other(elsewhere):
+    ran = [line for line in commands() if not line.startswith(_ELSEWHERE)]
+    assert len(ran) >= 8
+    for line in ran:
+        done = subprocess.run(
+            line,
+            shell=True,
+            cwd=elsewhere,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert (elsewhere / "result.json").is_file()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [
+        ("train", "-m navrl.train env=combat agent=ppo experiment=demo"),
+        ("test", "-m pytest"),
+        ("check", "ruff format --check"),
+    ],
+)
+def test_make_targets_run_what_the_readme_says(target, command):
+    assert f"make {target}" in README
+    done = subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert command in done.stdout
+
+
+def test_the_install_lines_are_those_of_make():
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", "setup"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for line in commands():
+        if line.startswith(".venv/bin/pip install"):
+            wanted = line.removeprefix(".venv/bin/pip install -c constraints.txt ").strip("'")
+            assert wanted in done.stdout
+
+
+def test_linked_files_exist():
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert len(targets) >= 8
+    assert [name for name in targets if not (ROOT / name).exists()] == []
+
+
+def test_the_promise_comes_first():
+    first_screen = README.splitlines()[:15]
+    assert "make train" in "\n".join(first_screen)
+    assert "make test" in "\n".join(first_screen)
