@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 from tensordict import TensorDictBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
@@ -158,11 +158,6 @@ def _subject(cfg: DictConfig) -> tuple[DictConfig, dict[str, Any] | None, str]:
         config.device = cfg.device
         if "opponent" in cfg:
             config.opponent = to_json(cfg)["opponent"]
-    for override in cfg.overrides:
-        key, equals, value = str(override).partition("=")
-        if not equals or OmegaConf.select(config, key) is None:
-            raise ConfigError(f"overrides holds {override!r}; expected <existing key>=<value>")
-        OmegaConf.update(config, key, OmegaConf.from_dotlist([f"x={value}"]).x, merge=False)
     return config, state, label
 
 

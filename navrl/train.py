@@ -128,7 +128,10 @@ def _loop(
         if cfg.eval_every and iteration % cfg.eval_every == 0:
             with monitor.section("evaluate"):
                 metrics |= _evaluate(cfg, agent, cfg.opponent)
-        loggers.log(metrics | monitor.pop(frames), iteration=iteration, frames=frames)
+        timing = monitor.pop(frames)
+        if iteration == start + 1:
+            del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
+        loggers.log(metrics | timing, iteration=iteration, frames=frames)
         if saver.due(iteration) or iteration == num_iterations or interrupt.requested:
             state = _state(cfg, objects, iteration, frames)
             saver.save(state, frames=frames, score=_score(cfg, env, metrics))

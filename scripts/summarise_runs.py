@@ -1,0 +1,59 @@
+"""What several runs of one experiment say together.
+
+Final evaluations with the interval over seeds, and how long it took until the training win rate stayed
+above a threshold.
+
+    .venv/bin/python scripts/summarise_runs.py multirun/combat-ppo/<sweep>/* [--threshold 0.8]
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from navrl.loggers import read_metrics
+from navrl.stats import mean_interval
+
+
+def main() -> None:
+    """Print one row per run, then means with 95 % intervals over runs."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--metric", default="episode/win")
+    parser.add_argument("--threshold", type=float, default=0.8)
+    options = parser.parse_args()
+    columns: dict[str, list[float]] = {}
+    for run in sorted(path for path in options.runs if (path / "metrics.jsonl").is_file()):
+        row = {**reached(run, options.metric, options.threshold), **finals(run)}
+        print(run.name, " ".join(f"{name}={value:.4g}" for name, value in row.items()))
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    print()
+    for name, values in columns.items():
+        interval = mean_interval(values)
+        print(f"{name:<28} {interval.mean:10.4f}   {interval.low:.4f} .. {interval.high:.4f}")
+
+
+def reached(run: Path, metric: str, threshold: float) -> dict[str, float]:
+    """Seconds and frames after which the metric never fell below the threshold again."""
+    seconds, since, frames = 0.0, 0.0, 0.0
+    for row in read_metrics(run / "metrics.jsonl"):
+        if row.get(metric, threshold) < threshold:
+            since, frames = seconds + row["time/iteration"], row["frames"]
+        seconds += row["time/iteration"]
+    return {"seconds_to_threshold": since, "frames_to_threshold": frames, "seconds": seconds}
+
+
+def finals(run: Path) -> dict[str, float]:
+    """The final evaluation's win rates."""
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    return {
+        name: value
+        for name, value in summary.items()
+        if name.startswith("eval/") and name.endswith("/win")
+    }
+
+
+if __name__ == "__main__":
+    main()
