@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from navrl.config import compose
+
+# Tensors in tests are small: a second thread gains nothing, and loses much on a busy machine.
+torch.set_num_threads(1)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -56,6 +56,18 @@ def test_masked_reset_begins_the_next_episode(make_env):
     assert lengths.tolist() == [0.0] + 7 * [5.0]
 
 
+def test_no_two_episodes_begin_alike(make_env):
+    env = make_env()
+    first = env.reset()
+    frames = stacked(play(env, random_actions(env), first))
+    begun = frames["next", "done"].squeeze(-1)
+    leaves = sorted(first["observation"].keys())
+    openings = [first["observation"], frames["then", "observation"][begun]]
+    rows = torch.cat([torch.cat([part[leaf] for leaf in leaves], -1) for part in openings])
+    assert len(rows) > 3 * 8
+    assert len(rows.unique(dim=0)) == len(rows)
+
+
 def test_terminal_observation_is_kept(make_env):
     env = make_env()
     frames = stacked(play(env, random_actions(env)))
