@@ -29,7 +29,7 @@ from navrl.evaluate import (
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
-from navrl.rollouts import episode_metrics
+from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
 
 
@@ -122,8 +122,8 @@ def _loop(
     metrics: dict[str, float] = {}
     for iteration, rollout in enumerate(_timed(collector, monitor), start + 1):
         with monitor.section("update"):
-            metrics = agent.update(rollout)
-        metrics |= episode_metrics(env, rollout)
+            ended = episode_sums(rollout)
+            metrics = agent.update(rollout) | episode_metrics(env, ended)
         frames = run.frames = frames + rollout.numel()
         if cfg.eval_every and iteration % cfg.eval_every == 0:
             with monitor.section("evaluate"):

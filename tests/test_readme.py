@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-# Installing and the whole test suite cannot run inside the suite; that they are what make runs is tested below.
+# Installing and the whole suite cannot run inside the suite; that make runs them is tested below.
 _ELSEWHERE = ("make ", "python3 -m venv", ".venv/bin/pip")
 
 

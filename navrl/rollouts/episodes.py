@@ -4,19 +4,29 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from navrl.stats import wilson
 
 
-def episode_metrics(env: Any, rollout: TensorDictBase) -> dict[str, float]:
-    """Means over the episodes that ended in the rollout; empty when none did."""
+def episode_sums(rollout: TensorDictBase) -> Tensor:
+    """Number of ended episodes, then the sum of each statistic over them; on its way to the host.
+
+    Ask before the update and read after it: the update's one read of the device then waits for this copy
+    too, and reading costs no synchronisation of its own.
+    """
     done = rollout.get(("next", "done"))
-    ends = (rollout.get(("next", "episode")) * done).sum((0, 1))
-    count, *sums = torch.cat([done.sum().reshape(1).to(ends.dtype), ends]).tolist()
+    sums = (rollout.get(("next", "episode")) * done).sum((0, 1))
+    return torch.cat([done.sum().reshape(1).to(sums.dtype), sums]).to("cpu", non_blocking=True)
+
+
+def episode_metrics(env: Any, sums: Tensor) -> dict[str, float]:
+    """Means over the ended episodes, by name; only their count when there are none."""
+    count, *totals = sums.tolist()
     metrics = {"episode/count": count}
     if count == 0:
         return metrics
-    for name, total in zip(env.episode_keys, sums, strict=True):
+    for name, total in zip(env.episode_keys, totals, strict=True):
         term = name.removeprefix("reward_")
         metrics[f"reward/{term}" if term != name else f"episode/{name}"] = total / count
     objective = f"episode/{env.objective}"

@@ -15,13 +15,9 @@ def test_a_million_frames_beat_the_scripted_pilots(tmp_path, seed):
     command = [sys.executable, "-m", "navrl.train", "experiment=demo", *budget, f"seed={seed}"]
     subprocess.run([*command, "hydra.run.dir=run"], cwd=tmp_path, check=True, timeout=600)
     for opponent, least in (("pursuit", 0.8), ("crank", 0.6)):
-        subprocess.run(
-            [sys.executable, "-m", "navrl.evaluate", "checkpoint=run", f"opponent={opponent}"]
-            + [f"output={opponent}.json"],
-            cwd=tmp_path,
-            check=True,
-            timeout=300,
-        )
+        options = ["checkpoint=run", f"opponent={opponent}", f"output={opponent}.json"]
+        play = [sys.executable, "-m", "navrl.evaluate", *options]
+        subprocess.run(play, cwd=tmp_path, check=True, timeout=300)
         result = json.loads((tmp_path / f"{opponent}.json").read_text())
         assert result["metrics"]["win"]["n"] == 1000
         assert result["metrics"]["win"]["low"] >= least, (opponent, seed)

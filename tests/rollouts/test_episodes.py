@@ -1,0 +1,43 @@
+"""Episode statistics of a rollout: only ended episodes count, and every number is a mean by hand."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from navrl.rollouts import episode_metrics, episode_sums
+
+ENV = SimpleNamespace(episode_keys=("return", "length", "win", "reward_outcome"), objective="win")
+
+
+def rollout(done, episode):
+    following = TensorDict({"done": done, "episode": episode}, batch_size=done.shape[:2])
+    return TensorDict({"next": following}, batch_size=done.shape[:2])
+
+
+def test_means_over_ended_episodes_only():
+    done = torch.tensor(
+        [[[False], [True], [False]], [[True], [False], [True]]]
+    )  # three of six frames
+    episode = torch.full((2, 3, 4), 100.0)
+    episode[0, 1] = torch.tensor([1.0, 10.0, 1.0, 0.5])
+    episode[1, 0] = torch.tensor([-1.0, 20.0, 0.0, -0.5])
+    episode[1, 2] = torch.tensor([3.0, 30.0, 1.0, 0.75])
+    metrics = episode_metrics(ENV, episode_sums(rollout(done, episode)))
+    assert metrics["episode/count"] == 3
+    assert metrics["episode/return"] == pytest.approx(1.0)
+    assert metrics["episode/length"] == pytest.approx(20.0)
+    assert metrics["episode/win"] == pytest.approx(2 / 3)
+    assert metrics["reward/outcome"] == pytest.approx(0.25)
+    # Wilson, 2 of 3, z = 1.96: half width = z / (1 + z^2/n) * sqrt(p q / n + z^2 / (4 n^2))
+    z = 1.959964
+    half = z / (1 + z * z / 3) * (2 / 9 / 3 + z * z / 36) ** 0.5
+    assert metrics["episode/win_margin"] == pytest.approx(half, abs=1e-4)
+
+
+def test_no_ended_episode_gives_the_count_alone():
+    done = torch.zeros(2, 3, 1, dtype=torch.bool)
+    assert episode_metrics(ENV, episode_sums(rollout(done, torch.ones(2, 3, 4)))) == {
+        "episode/count": 0.0
+    }
