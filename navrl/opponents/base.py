@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from navrl.sims.combat_state import CombatParams, CombatState
-from navrl.sims.relative import View
 
 
 class Command(NamedTuple):
@@ -31,21 +30,20 @@ class Pilot(Protocol):
 
 
 _FULL_RUDDER_ERROR_RAD = math.radians(20.0)
+_SIN_FULL_RUDDER = math.sin(_FULL_RUDDER_ERROR_RAD)
 
 
-def bearing_rad(view: View) -> Tensor:
-    """Where the other is off the own nose, positive to the left."""
-    return torch.atan2(view.sin_bearing, view.cos_bearing)
+def steer(cos_error: Tensor, sin_error: Tensor) -> Tensor:
+    """Rudder that removes a heading error: proportional, full beyond 20 degrees; astern it is left.
 
-
-def steer(error_rad: Tensor) -> Tensor:
-    """Rudder that removes a heading error: proportional, full beyond 20 degrees."""
-    return (error_rad / _FULL_RUDDER_ERROR_RAD).clamp(-1.0, 1.0)
-
-
-def wrapped(angle_rad: Tensor) -> Tensor:
-    """The same angle within half a turn of zero."""
-    return angle_rad - (2.0 * math.pi) * torch.round(angle_rad / (2.0 * math.pi))
+    From the error's cosine and sine, without an inverse function: cheaper, and its bits do not depend on
+    the batch size, as those of atan2 do.
+    """
+    direction = torch.where(sin_error >= 0.0, 1.0, -1.0)
+    sine = sin_error.clamp(-_SIN_FULL_RUDDER, _SIN_FULL_RUDDER)
+    square = sine * sine
+    angle = sine * (1.0 + square * (1.0 / 6 + square * (3.0 / 40 + square * (15.0 / 336))))  # asin
+    return torch.where(cos_error > 0.0, angle / _FULL_RUDDER_ERROR_RAD, direction).clamp(-1.0, 1.0)
 
 
 def between(bounds: tuple[float, float], draw: Tensor) -> Tensor:

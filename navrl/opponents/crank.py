@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Command, bearing_rad, between, steer, wrapped
+from navrl.opponents.base import Command, between, steer
 from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire, enemies_of
 from navrl.sims.relative import aircraft, incoming_missile, look, own_missile
@@ -61,12 +61,17 @@ class Crank:
         threat = incoming_missile(params, state, me)
         turn_out = threat.active & (threat.view.time_to_go_s < turn_out_s)
         cranking = own_missile(params, state, me).active
-        to_enemy = bearing_rad(view)
-        side = torch.where(to_enemy >= 0.0, 1.0, -1.0)
-        away = wrapped(bearing_rad(threat.view) + math.pi)
-        error = torch.where(cranking, to_enemy - side * crank_angle_rad, to_enemy)
-        error = torch.where(turn_out, away, error)
+        side = torch.where(view.sin_bearing >= 0.0, 1.0, -1.0)
+        cos_crank, sin_crank = torch.cos(crank_angle_rad), side * torch.sin(crank_angle_rad)
+        cos_error = view.cos_bearing * cos_crank + view.sin_bearing * sin_crank
+        sin_error = view.sin_bearing * cos_crank - view.cos_bearing * sin_crank
+        cos_error = torch.where(cranking, cos_error, view.cos_bearing)
+        sin_error = torch.where(cranking, sin_error, view.sin_bearing)
+        # Away from the missile is the opposite of its bearing.
+        cos_error = torch.where(turn_out, -threat.view.cos_bearing, cos_error)
+        sin_error = torch.where(turn_out, -threat.view.sin_bearing, sin_error)
         reach_m = fire_fraction * self.no_escape_range_m(own.speed_mps, enemy.speed_mps)
         fire = (view.range_m < reach_m) & (view.cos_bearing > self.cos_fire_cone)
         fire = fire & can_fire(params, state)[me]
-        return Command(steer(error), torch.ones_like(error), fire), memory
+        rudder = steer(cos_error, sin_error)
+        return Command(rudder, torch.ones_like(rudder), fire), memory

