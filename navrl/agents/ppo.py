@@ -32,6 +32,7 @@ _STEP_METRICS = (
     "clip_fraction",
 )
 
+_VALUE_ROWS = 4096
 _LOSS_OPTIONS: dict[str, Any] = {
     "functional": False,  # ordinary modules: hooks, DDP and checkpoints work
     "loss_critic_type": "l2",
@@ -192,9 +193,15 @@ class PPO:
         """A new TensorDict with values, advantages and targets; the collector's own is left alone."""
         batch = rollout.exclude("policy_version")
         batch = batch.set("next", batch.get("next").copy())
-        self.critic(batch)
-        self.critic(batch.get("next"))
+        for frames in (batch, batch.get("next")):
+            frames.set("state_value", self._values(frames))
         return self.gae(batch)
+
+    def _values(self, frames: TensorDictBase) -> Tensor:
+        """State values (N, T, 1), by rows that fit the cache: twice as fast on a CPU as all at once."""
+        flat = frames.select("observation").reshape(-1)
+        rows = [self.critic(chunk).get("state_value") for chunk in flat.split(_VALUE_ROWS)]
+        return torch.cat(rows).view(*frames.shape, 1)
 
     def _minibatches(self, flat: TensorDictBase) -> Iterator[TensorDict]:
         """num_epochs passes in random order; index_select per leaf is twice as fast as indexing."""
