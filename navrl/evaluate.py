@@ -14,7 +14,7 @@ from tensordict import TensorDictBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
-from navrl.checkpoint import find, load
+from navrl.checkpoint import check_fits, find, load
 from navrl.config import ConfigError, build, compose, from_json, run_main, to_json
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
@@ -30,10 +30,8 @@ def evaluate(cfg: DictConfig) -> None:
     """The command."""
     set_threads(cfg.threads)
     output = None if cfg.output is None else check_writable(Path(cfg.output))
-    if cfg.num_episodes < 1:
-        raise ConfigError(
-            f"num_episodes = {cfg.num_episodes}; expected 1 or more; change num_episodes"
-        )
+    check_whole(cfg, "num_episodes", least=1)
+    check_whole(cfg, "seed", least=0)
     config, state, label = _subject(cfg)
     env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
     policy = _policy(cfg, config, state, env)
@@ -95,6 +93,35 @@ def table(metrics: Mapping[str, Interval]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def measure(cfg: DictConfig, agent: Any, opponent: Any) -> dict[str, float]:
+    """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
+    config = cfg.copy()
+    config.opponent = opponent
+    env = build_env(config, num_envs=cfg.eval_episodes, seed=cfg.eval_seed, compile_mode="off")
+    summary = summarise(play(env, agent.policy, deterministic=True))
+    return {f"eval/{name}": interval.mean for name, interval in summary.items()} | {
+        f"eval/{env.objective}_margin": summary[env.objective].margin
+    }
+
+
+def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dict[str, float]:
+    """eval/<opponent>/<statistic> against every name in eval_opponents, told line by line."""
+    final: dict[str, float] = {}
+    for name in cfg.eval_opponents:
+        found = measure(cfg, agent, opponent_option(name))
+        final |= {key.replace("eval/", f"eval/{name}/", 1): value for key, value in found.items()}
+        margins = {key: value for key, value in found.items() if key.endswith("_margin")}
+        rates = {key: value for key, value in found.items() if "reward_" not in key}
+        told = " | ".join(
+            f"{key.removeprefix('eval/')} {value:.3f}"
+            + (f" +-{margins[f'{key}_margin']:.3f}" if f"{key}_margin" in margins else "")
+            for key, value in rates.items()
+            if key not in margins
+        )
+        tell(f"against {name:<9} {told}   ({cfg.eval_episodes} episodes)")
+    return final
+
+
 def build_env(config: DictConfig, *, num_envs: int, seed: int, compile_mode: str) -> Any:
     """The env of a run's configuration, in another size and with other episodes."""
     config = config.copy()
@@ -102,6 +129,13 @@ def build_env(config: DictConfig, *, num_envs: int, seed: int, compile_mode: str
         config.compile = compile_mode
     factory = build(config.env, from_checkpoint=True)
     return factory(num_envs=num_envs, device=pick_device(config.device), seed=seed)
+
+
+def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
+    """The agent's saved state into `agent`, after a look at every name and shape."""
+    for name in ("policy", "critic"):
+        check_fits(getattr(agent, name).state_dict(), state["agent"][name], origin)
+    agent.load_state_dict(state["agent"])
 
 
 def opponent_option(name: str) -> Any:
@@ -115,7 +149,7 @@ def pick_device(wanted: str) -> torch.device:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(wanted)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise ConfigError(
             f"device = {wanted!r}; expected auto, cpu or cuda; change device"
         ) from error
@@ -125,15 +159,25 @@ def pick_device(wanted: str) -> torch.device:
                 f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build "
                 "of torch and a driver; use device=cpu, or see `navrl doctor`"
             )
-        return torch.device("cuda", device.index or 0)
+        device = torch.device("cuda", device.index or 0)
+        torch.cuda.set_device(device)  # streams and events of this process belong to it
     return device
+
+
+def check_whole(cfg: DictConfig, *names: str, least: int) -> None:
+    """Raise about the first option that is not a whole number of at least `least`."""
+    for name in names:
+        if type(cfg[name]) is not int or cfg[name] < least:
+            raise ConfigError(
+                f"{name} = {cfg[name]}; expected a whole number, {least} or more; change {name}"
+            )
 
 
 def set_threads(threads: int | None) -> None:
     """torch's threads, unless null."""
     if threads is None:
         return
-    if threads < 1:
+    if type(threads) is not int or threads < 1:
         raise ConfigError(f"threads = {threads}; expected 1 or more, or null; change threads")
     torch.set_num_threads(threads)
 
@@ -169,7 +213,7 @@ def _policy(cfg: DictConfig, config: DictConfig, state: dict[str, Any] | None, e
             device=env.device,
             num_iterations=1,
         )
-        agent.load_state_dict(state["agent"])
+        load_agent(agent, state, "the checkpoint")
         return agent.policy
     name = str(cfg.policy)[len(_SCRIPTED) :]
     if name == "random":

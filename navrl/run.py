@@ -49,6 +49,11 @@ class RunDirectory:
             self._lock = _acquire(self.path / ".lock")
             try:
                 self.resumed = (self.path / "config.yaml").exists()
+                if self.resumed and resumed_from is None:
+                    raise RunDirectoryError(
+                        f"{str(self.path)!r} holds a run already; go on with resume={self.path}, or "
+                        "choose another folder with hydra.run.dir=<folder>"
+                    )
                 self._describe(config, overrides, device, resumed_from)
                 self.set_status("running")
             except BaseException:

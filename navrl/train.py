@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,16 +15,18 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
+from navrl import notes
 from navrl.checkpoint import find, load, rng_state, set_rng_state
 from navrl.config import ConfigError, build, resumed, run_main, to_json
 from navrl.evaluate import (
     OUTPUTS,
-    build_env,
+    check_whole,
+    load_agent,
+    measure,
+    measure_all,
     opponent_option,
     pick_device,
-    play,
     set_threads,
-    summarise,
 )
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
@@ -35,196 +37,229 @@ from navrl.run import RunDirectory
 
 def train(cfg: DictConfig) -> float:
     """The command; returns what sweeps compare: the final rate of env.objective, more is better."""
-    path, checkpoint, saved = Path(HydraConfig.get().runtime.output_dir), None, None
+    hydra = HydraConfig.get()
+    path, checkpoint, saved = Path(hydra.runtime.output_dir), None, None
+    overrides, chosen = list(hydra.overrides.task), dict(hydra.runtime.choices)
     if cfg.resume is not None:
         checkpoint = find(str(cfg.resume), OUTPUTS)
         saved = load(checkpoint)
-        cfg = resumed(saved["config"], cfg, _overrides(), list(HydraConfig.get().runtime.choices))
-        shutil.rmtree(
-            path, ignore_errors=True
-        )  # the run goes on in its own folder, not in a new one
-        path = checkpoint.absolute().parents[1]
-    set_threads(cfg.threads)
-    device = pick_device(cfg.device)
-    with (
-        RunDirectory(
-            path,
-            config=OmegaConf.to_yaml(cfg),
-            overrides=_overrides(),
-            device=str(device),
-            latest=_latest(path),
-            resumed_from=None if checkpoint is None else str(checkpoint),
-        ) as run,
-        Interrupt() as interrupt,
-    ):
-        return _run(cfg, device, run, interrupt, saved)
+        cfg = resumed(saved["config"], saved["choices"], cfg, overrides, chosen)
+        chosen, path = saved["choices"], _folder_of(checkpoint, path)
+    try:
+        start = Start(cfg, chosen, saved, str(checkpoint), *_iterations(cfg, saved))
+        learners = _build(start)
+    except ValueError:
+        with contextlib.suppress(OSError):  # nothing started, so nothing is left but what was there
+            path.rmdir()
+        raise
+    with RunDirectory(
+        path,
+        config=OmegaConf.to_yaml(cfg),
+        overrides=overrides,
+        device=str(learners.env.device),
+        latest=_latest(path),
+        resumed_from=None if checkpoint is None else str(checkpoint),
+    ) as run:
+        return _run(start, learners, run)
 
 
-class Objects(NamedTuple):
-    """What a run is made of."""
+class Start(NamedTuple):
+    """From what a run begins, and how far it goes."""
+
+    cfg: DictConfig
+    choices: dict[str, Any]  # the option of every group
+    saved: dict[str, Any] | None  # the state to go on from
+    origin: str  # where that was read
+    done: int  # iterations made before
+    total: int  # iterations of the whole run
+
+
+class Learners(NamedTuple):
+    """What learns."""
 
     env: Any
     agent: Any
     collector: Any
+
+
+class Records(NamedTuple):
+    """What remembers."""
+
+    run: RunDirectory
     saver: Any
     loggers: Loggers
 
 
-def _run(
-    cfg: DictConfig,
-    device: torch.device,
-    run: RunDirectory,
-    interrupt: Interrupt,
-    saved: dict[str, Any] | None,
-) -> float:
+def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
     """Everything between opening and closing the run directory."""
-    frames_per_iteration = cfg.num_envs * cfg.rollout_steps
-    num_iterations = math.ceil(cfg.total_frames / max(frames_per_iteration, 1))
-    start = 0 if saved is None else saved["iteration"]
-    if start >= num_iterations:
-        raise ConfigError(
-            f"the run is complete at {start * frames_per_iteration} frames; expected total_frames "
-            f"above that to go on; add total_frames={2 * start * frames_per_iteration}"
-        )
-    objects = _build(cfg, device, run, num_iterations, num_iterations - start)
-    with objects.loggers as loggers:
-        loggers.note(_banner(cfg, objects, run, num_iterations))
-        if saved is not None:
-            _restore(saved, objects)
-        metrics = _loop(cfg, objects, run, interrupt, start, num_iterations)
-        objects.collector.shutdown()
-        objects.saver.close()
+    cfg, env = start.cfg, learners.env
+    with _loggers(start, learners, run) as loggers:
+        records = Records(run, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
+        loggers.note(notes.banner(cfg, env, learners.agent, run.path, start.total))
+        if start.saved is not None:
+            _restore(start, learners, records)
+        with Interrupt() as interrupt:
+            metrics = _loop(start, learners, records, interrupt)
+        learners.collector.shutdown()
+        records.saver.close()
+        loggers.summary(metrics)
         if interrupt.requested:
+            complete = metrics["iteration"] == start.total
             run.set_status("interrupted", reason=f"signal {interrupt.number}")
-            loggers.note(f"saved. To go on:  python -m navrl.train resume={_short(run.path)}")
+            loggers.note(notes.interrupted(run.path, complete=complete))
             raise SystemExit(interrupt.exit_code)
-        final = _final_evaluation(cfg, objects)
-        loggers.summary(metrics | final)
-        loggers.note(_next_commands(cfg, run))
-    objective = objects.env.objective
-    scores = [value for name, value in final.items() if name.endswith(f"/{objective}")]
-    return sum(scores) / len(scores) if scores else metrics.get(f"episode/{objective}", math.nan)
+        final = measure_all(cfg, learners.agent, loggers.note)
+        loggers.summary({**metrics, **final})
+        loggers.note(notes.next_commands(cfg, run.path))
+    scores = [value for name, value in final.items() if name.endswith(f"/{env.objective}")]
+    return (
+        sum(scores) / len(scores) if scores else metrics.get(f"episode/{env.objective}", math.nan)
+    )
 
 
 def _loop(
-    cfg: DictConfig,
-    objects: Objects,
-    run: RunDirectory,
-    interrupt: Interrupt,
-    start: int,
-    num_iterations: int,
+    start: Start, learners: Learners, records: Records, interrupt: Interrupt
 ) -> dict[str, float]:
     """Collect with one policy version, learn from it, forget it; the last iteration's metrics."""
-    env, agent, collector, saver, loggers = objects
-    frames = run.frames = start * cfg.num_envs * cfg.rollout_steps
-    total_frames = num_iterations * cfg.num_envs * cfg.rollout_steps
+    cfg = start.cfg
+    env, agent, collector = learners
+    run, saver, loggers = records
+    frames = run.frames = start.done * cfg.num_envs * cfg.rollout_steps
+    total_frames = start.total * cfg.num_envs * cfg.rollout_steps
     monitor = Monitor(device=env.device, total_frames=total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
-    for iteration, rollout in enumerate(_timed(collector, monitor), start + 1):
+    for iteration, rollout in enumerate(_timed(collector, monitor), start.done + 1):
         with monitor.section("update"):
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)
         frames = run.frames = frames + rollout.numel()
-        if cfg.eval_every and iteration % cfg.eval_every == 0:
+        evaluated = bool(cfg.eval_every) and iteration % cfg.eval_every == 0
+        if evaluated:
             with monitor.section("evaluate"):
-                metrics |= _evaluate(cfg, agent, cfg.opponent)
+                metrics |= measure(cfg, agent, cfg.opponent)
         timing = monitor.pop(frames)
-        if iteration == start + 1:
+        if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
         loggers.log(metrics | timing, iteration=iteration, frames=frames)
-        if saver.due(iteration) or iteration == num_iterations or interrupt.requested:
-            state = _state(cfg, objects, iteration, frames)
-            saver.save(state, frames=frames, score=_score(cfg, env, metrics))
-        if interrupt.requested:
+        last = iteration == start.total or interrupt.requested
+        if saver.due(iteration) or evaluated or last:
+            state = _state(start, learners, records, iteration)
+            _save(records, state, _score(cfg, env, metrics), last=last)
+        if last:
             break
-    return metrics
+    return metrics | {"iteration": iteration}
 
 
-def _build(
-    cfg: DictConfig,
-    device: torch.device,
-    run: RunDirectory,
-    num_iterations: int,
-    iterations_left: int,
-) -> Objects:
+def _save(records: Records, state: dict[str, Any], score: float | None, *, last: bool) -> None:
+    """Save; a full disk costs this checkpoint and not the run, unless it was the last chance."""
+    try:
+        records.saver.save(state, frames=state["frames"], score=score)
+        records.run.set_status("running")  # with the frames that a crash would lose nothing of
+    except OSError as error:
+        if last:
+            raise
+        records.loggers.note(f"not saved ({error}); the run goes on and tries again")
+
+
+def _build(start: Start) -> Learners:
+    cfg = start.cfg
+    set_threads(cfg.threads)
+    device = pick_device(cfg.device)
+    foreign = start.saved is not None  # then somebody else may have written env and agent
     random.seed(cfg.seed)
     torch.manual_seed(cfg.seed)
-    env = build(cfg.env)(num_envs=cfg.num_envs, device=device, seed=cfg.seed)
-    agent = build(cfg.agent)(
+    env = build(cfg.env, from_checkpoint=foreign)(
+        num_envs=cfg.num_envs, device=device, seed=cfg.seed
+    )
+    agent = build(cfg.agent, from_checkpoint=foreign)(
         observation_spec=env.observation_spec,
         action_spec=env.action_spec,
         device=device,
-        num_iterations=num_iterations,
+        num_iterations=start.total,
     )
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
+    agent.check_rollout_size(frames_per_iteration)
     collector = build(cfg.collector)(
         env=env,
         policy=agent.policy,
         rollout_steps=cfg.rollout_steps,
-        total_frames=iterations_left * frames_per_iteration,
+        total_frames=(start.total - start.done) * frames_per_iteration,
     )
-    loggers = Loggers.open(
+    return Learners(env, agent, collector)
+
+
+def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
+    cfg = start.cfg
+    return Loggers.open(
         directory=run.path,
         name=f"{cfg.env.name}-{cfg.agent.name}",
         config=to_json(cfg),
-        total_frames=num_iterations * frames_per_iteration,
-        headline=env.headline,
+        total_frames=start.total * cfg.num_envs * cfg.rollout_steps,
+        headline=learners.env.headline,
         console=cfg.console,
         mirrors=[build(cfg.logger)],
     )
-    return Objects(env, agent, collector, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
 
 
-def _state(cfg: DictConfig, objects: Objects, iteration: int, frames: int) -> dict[str, Any]:
+def _state(start: Start, learners: Learners, records: Records, iteration: int) -> dict[str, Any]:
     """Everything that a fresh process needs to go on bit for bit."""
     return {
-        "agent": objects.agent.state_dict(),
-        "env": objects.env.runtime_state(),
-        "collector": objects.collector.runtime_state(),
-        "loggers": objects.loggers.state_dict(),
+        "agent": learners.agent.state_dict(),
+        "env": learners.env.runtime_state(),
+        "collector": learners.collector.runtime_state(),
+        "loggers": records.loggers.state_dict(),
         "rng": rng_state(),
         "iteration": iteration,
-        "frames": frames,
-        "config": to_json(cfg),
+        "frames": records.run.frames,
+        "config": to_json(start.cfg),
+        "choices": start.choices,
     }
 
 
-def _restore(saved: dict[str, Any], objects: Objects) -> None:
+def _restore(start: Start, learners: Learners, records: Records) -> None:
     """The inverse of _state."""
-    objects.agent.load_state_dict(saved["agent"])
-    objects.env.load_runtime_state(saved["env"])
-    objects.collector.load_runtime_state(saved["collector"])
-    objects.loggers.load_state_dict(saved["loggers"])
-    objects.loggers.truncate_after(saved["frames"])
+    saved = start.saved or {}
+    load_agent(learners.agent, saved, start.origin)
+    learners.env.load_runtime_state(saved["env"])
+    learners.collector.load_runtime_state(saved["collector"])
+    if records.run.resumed:  # else this is a branch in a folder of its own, with its own records
+        records.loggers.load_state_dict(saved["loggers"])
+        records.loggers.truncate_after(saved["frames"])
     set_rng_state(saved["rng"])  # last: building everything drew random numbers
 
 
-def _evaluate(cfg: DictConfig, agent: Any, opponent: Any) -> dict[str, float]:
-    """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
-    config = cfg.copy()
-    config.opponent = opponent
-    env = build_env(config, num_envs=cfg.eval_episodes, seed=cfg.eval_seed, compile_mode="off")
-    summary = summarise(play(env, agent.policy, deterministic=True))
-    return {f"eval/{name}": interval.mean for name, interval in summary.items()} | {
-        f"eval/{env.objective}_margin": summary[env.objective].margin
-    }
+def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]:
+    """Iterations done and in all; raises about every number that would only fail hours later."""
+    check_whole(cfg, "num_envs", "rollout_steps", "total_frames", "eval_episodes", least=1)
+    check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
+    if isinstance(cfg.eval_opponents, str):
+        raise ConfigError(
+            f"eval_opponents = {cfg.eval_opponents}; expected a list; write eval_opponents="
+            f"[{cfg.eval_opponents}]"
+        )
+    for opponent in cfg.eval_opponents:
+        opponent_option(opponent)
+    frames_per_iteration = cfg.num_envs * cfg.rollout_steps
+    done = 0 if saved is None else saved["iteration"]
+    total = math.ceil(cfg.total_frames / frames_per_iteration)
+    if done >= total:
+        frames = done * frames_per_iteration
+        raise ConfigError(
+            f"the run is complete at {frames} frames; expected total_frames above that to go on; "
+            f"add total_frames={2 * frames}"
+        )
+    return done, total
 
 
-def _final_evaluation(cfg: DictConfig, objects: Objects) -> dict[str, float]:
-    """eval/<opponent>/<statistic> against every name in eval_opponents, told line by line."""
-    final: dict[str, float] = {}
-    objective = objects.env.objective
-    for name in cfg.eval_opponents:
-        found = _evaluate(cfg, objects.agent, opponent_option(name))
-        final |= {key.replace("eval/", f"eval/{name}/", 1): value for key, value in found.items()}
-        told = " | ".join(
-            f"{key} {found[f'eval/{key}']:.3f}" for key in objects.env.statistic_names
-        )
-        objects.loggers.note(
-            f"against {name:<9} {told}   ({cfg.eval_episodes} episodes, "
-            f"{objective} +-{found[f'eval/{objective}_margin']:.3f})"
-        )
-    return final
+def _folder_of(checkpoint: Path, fresh: Path) -> Path:
+    """The run's own folder for its newest checkpoint; a fresh one for a branch or a lone file."""
+    run = checkpoint.absolute().parents[1]
+    in_run = checkpoint.absolute().parent.name == "checkpoints" and (run / "config.yaml").is_file()
+    if not in_run or find(str(run), OUTPUTS).absolute() != checkpoint.absolute():
+        return fresh
+    with contextlib.suppress(OSError):  # Hydra made it for a new run; it stays if it holds anything
+        fresh.rmdir()
+    return run
 
 
 def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:
@@ -244,43 +279,11 @@ def _score(cfg: DictConfig, env: Any, metrics: dict[str, float]) -> float | None
     return metrics.get(f"{source}/{env.objective}")
 
 
-def _banner(cfg: DictConfig, objects: Objects, run: RunDirectory, num_iterations: int) -> str:
-    frames = cfg.num_envs * cfg.rollout_steps
-    compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
-    return (
-        f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
-        f"{frames} frames an iteration, {num_iterations} iterations\n"
-        f"device {objects.env.device}, {torch.get_num_threads()} threads, {objects.agent.precision}, "
-        f"compile={cfg.compile}{compiling}\n"
-        f"writing to {_short(run.path)}"
-    )
-
-
-def _next_commands(cfg: DictConfig, run: RunDirectory) -> str:
-    place = _short(run.path)
-    return (
-        "next:\n"
-        f"  .venv/bin/python -m navrl.evaluate checkpoint={place}\n"
-        f"  .venv/bin/python -m navrl.train resume={place} total_frames={2 * cfg.total_frames}"
-    )
-
-
-def _overrides() -> list[str]:
-    return list(HydraConfig.get().overrides.task)
-
-
 def _latest(path: Path) -> Path | None:
     """outputs/latest for single runs in outputs/; sweeps and folders elsewhere leave it alone."""
     single = HydraConfig.get().mode is not RunMode.MULTIRUN
     inside = path.absolute().is_relative_to(OUTPUTS.absolute())
     return OUTPUTS / "latest" if single and inside else None
-
-
-def _short(path: Path) -> str:
-    absolute = path.absolute()
-    return str(
-        absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute
-    )
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Guards around the update: replayed log-probs, and the story behind numbers that are not finite."""
+"""Guards around the update: options, replayed log-probs, and numbers that are not finite."""
 
 import warnings
 
@@ -43,3 +43,17 @@ def _culprit(rollout: TensorDictBase) -> str:
             named = ", ".join(str(row) for row in rows[:_ROWS_NAMED])
             return f"{name!r} of the rollout in env rows {named}{more}"
     return "the rollout is finite, so the loss or the weights overflowed"
+
+
+def require_positive(**values: float) -> None:
+    """Raise about the first agent option that is not above 0."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"agent.{name} = {value}; expected more than 0; change agent.{name}")
+
+
+def require_fractions(**fractions: float) -> None:
+    """Raise about the first agent option that is not within 0 and 1."""
+    for name, value in fractions.items():
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"agent.{name} = {value}; expected 0 to 1; change agent.{name}")

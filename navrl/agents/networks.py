@@ -67,6 +67,11 @@ class Trunk(nn.Module):
         precision: str,
     ) -> None:
         super().__init__()
+        if not hidden_sizes or min(hidden_sizes) < 1:
+            raise ValueError(
+                f"agent.hidden_sizes = {list(hidden_sizes)}; expected one or more positive widths; "
+                "change agent.hidden_sizes"
+            )
         if activation not in _ACTIVATIONS:
             raise ValueError(
                 f"agent.activation = {activation!r}; expected one of {', '.join(_ACTIVATIONS)}; "
@@ -82,7 +87,7 @@ class Trunk(nn.Module):
         self.layers = nn.Sequential(*layers, _linear(sizes[-1], outputs, output_gain))
 
     def forward(self, tensordict: TensorDictBase) -> Tensor:
-        """(..., outputs), always float32: only the matrix products run in half precision."""
+        """(..., outputs) in float32; with bf16 the matrix products, and so the outputs, are rounded."""
         rows = [
             self.normalisers[leaf](tensordict.get(("observation", leaf))) for leaf in self.leaves
         ]

@@ -11,7 +11,7 @@ from torchrl.data import Composite, TensorSpec
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from navrl.agents.guard import diagnose, replay_slices
+from navrl.agents.guard import diagnose, replay_slices, require_fractions, require_positive
 from navrl.agents.networks import actor_critic, resolve_precision
 from navrl.compiled import CompiledLoss
 
@@ -83,14 +83,16 @@ class PPO:
         device: torch.device | str,
         num_iterations: int,
     ) -> None:
-        _check(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
+        require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
+        require_positive(
+            num_epochs=num_epochs, num_minibatches=num_minibatches, learning_rate=learning_rate
+        )
         self.name, self.device = name, torch.device(device)
         self.precision = resolve_precision(precision, self.device)
         self.num_epochs, self.num_minibatches = num_epochs, num_minibatches
         self.max_grad_norm, self.max_kl = max_grad_norm, max_kl
-        self.max_skipped_updates = max_skipped_updates
-        self.replay_tolerance = replay_tolerance
-        self.skipped_in_a_row = 0
+        self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
+        self.skipped_in_a_row, self._adam_epsilon = 0, adam_epsilon
         policy, critic = actor_critic(
             observation_spec=observation_spec,
             action_spec=action_spec,
@@ -177,9 +179,13 @@ class PPO:
                 f"the rollout carries policy version {version}; expected {self.policy.version}: "
                 "on-policy learning uses every rollout once, with the policy that collected it"
             )
-        if rollout.numel() % self.num_minibatches:
+        self.check_rollout_size(rollout.numel())
+
+    def check_rollout_size(self, frames: int) -> None:
+        """Refuse rollouts that do not split into equal minibatches."""
+        if frames % self.num_minibatches:
             raise ValueError(
-                f"num_envs x rollout_steps = {rollout.numel()} is not a multiple of "
+                f"num_envs x rollout_steps = {frames} is not a multiple of "
                 f"num_minibatches = {self.num_minibatches}; change agent.num_minibatches"
             )
 
@@ -251,6 +257,7 @@ class PPO:
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.last_epoch = state["schedule"]
         for group, rate in zip(self.optimizer.param_groups, self.schedule.base_lrs, strict=True):
+            group["eps"] = self._adam_epsilon
             group["lr"] = rate * self.schedule.lr_lambdas[0](self.schedule.last_epoch)
         self.schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
         self.policy.version = state["policy_version"]
@@ -279,9 +286,3 @@ def _linear(
     return torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda done: 1.0 - (1.0 - last) * min(done / span, 1.0)
     )
-
-
-def _check(**fractions: float) -> None:
-    for name, value in fractions.items():
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"agent.{name} = {value}; expected 0 to 1; change agent.{name}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import functools
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,8 @@ def run_main(function: Callable[[DictConfig], float | None], config_name: str) -
 
     Exit codes: 0 done, 1 failed while running, 2 wrong command line (nothing was created).
     """
+    # A warning is a sentence for the user; the source line that Python adds is not.
+    warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
     try:
         _check_command_line(config_name, sys.argv[1:])
         main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=config_name)
@@ -138,6 +142,8 @@ def _check_can_start(config: DictConfig, *, multirun: bool) -> None:
     except OmegaConfBaseException as error:
         raise ConfigError(f"The output directory has no name: {one_line(error)}") from error
     try:
+        if output.exists() and not output.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file")
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent):
             pass  # the run itself makes `output`; it could

@@ -19,6 +19,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.targets import ConfigError, construct, did_you_mean
 
+_RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${name:...} runs code, ${key} does not
+
 # Names the run directory: one value per composed configuration, so all jobs of a sweep share it.
 OmegaConf.register_new_resolver(
     "run_id", lambda: secrets.token_hex(2), use_cache=True, replace=True
@@ -54,6 +56,12 @@ def from_json(data: Mapping[str, Any]) -> DictConfig:
     """The inverse of to_json: a DictConfig in struct mode. Nothing is built or resolved."""
     if not isinstance(data, Mapping):
         raise ConfigError(f"a configuration is a mapping of names, but got {type(data).__name__}")
+    active = [value for _, value in dotted_items(data) if _RESOLVER.search(str(value))]
+    if active:
+        raise ConfigError(
+            f"the stored configuration holds {str(active[0])[:80]!r}; expected no resolver such as "
+            "${oc.env:...}, because somebody else may have written it"
+        )
     config = OmegaConf.create(dict(data))
     OmegaConf.set_struct(config, True)
     return config

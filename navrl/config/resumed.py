@@ -1,4 +1,4 @@
-"""The configuration of a resumed run: what the run was started with, plus what the user changes now."""
+"""The configuration of a resumed run: what it was started with, and what the user changes now."""
 
 from __future__ import annotations
 
@@ -7,29 +7,85 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from navrl.config.compose import from_json
+from navrl.config.compose import compose, from_json
 from navrl.config.targets import ConfigError
 
-# Groups that set keys all over the configuration: what they said is in the saved one already.
-_PRESETS = ("experiment", "sweep")
-_ABOUT_THIS_START = ("resume", "hydra")
+_PRESETS = ("experiment", "sweep")  # what they said is in the saved configuration already
+_KEPT = ("seed", "num_envs", "rollout_steps", "env", "agent")  # a run of others is another run
+# These write files or talk to servers, so they come from this installation and never from a file.
+_LOCAL = ("logger", "checkpoint", "collector")
+_ABSENT = object()
 
 
 def resumed(
-    saved: Mapping[str, Any], composed: DictConfig, overrides: Sequence[str], groups: Sequence[str]
+    saved: Mapping[str, Any],
+    choices: Mapping[str, Any],
+    composed: DictConfig,
+    overrides: Sequence[str],
+    chosen: Mapping[str, Any],
 ) -> DictConfig:
-    """`saved`, with every key or group that `overrides` name taken from `composed`."""
+    """`saved` with every key or group that `overrides` name taken from `composed`.
+
+    choices and chosen are the options of every group, then and now.
+    """
     config = from_json(saved)
-    for override in overrides:
-        key = override.partition("=")[0].lstrip("+~").partition("@")[0]
-        if key in _PRESETS or key.partition(".")[0].partition("/")[0] in _ABOUT_THIS_START:
-            continue
-        if key not in groups and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT:
-            raise ConfigError(f"the run to resume has no option '{key}'; remove {override}")
-        value = OmegaConf.select(composed, key)
-        raw = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-        OmegaConf.update(config, key, raw, merge=False, force_add=True)
+    keys = {_key(override): override for override in overrides}
+    for key, override in keys.items():
+        if key in _PRESETS or key in _KEPT:
+            _keep(key, override, choices if key in chosen else config, chosen, composed)
+        elif key.partition(".")[0] not in ("resume", "hydra", *_LOCAL):
+            _replace(config, key, override, composed, is_group=key in chosen)
+    again = {g: f"{g}={choices[g]}" for g in _LOCAL if _was_chosen(g, choices, keys)}
+    here = compose("train", [*overrides, *again.values()])
+    for group in _LOCAL:
+        options = _plain(here[group])
+        if group in again and group != "logger":  # which may name a server
+            options |= _numbers(config.get(group), options)
+        OmegaConf.update(config, group, options, merge=False, force_add=True)
+        for key, override in keys.items():
+            if key.startswith(f"{group}."):
+                _replace(config, key, override, here, is_group=False)
     return config
 
 
-_ABSENT = object()
+def _numbers(then: Any, now: Mapping[str, Any]) -> dict[str, Any]:
+    """The saved numbers of an option that is the same class now."""
+    if not OmegaConf.is_dict(then) or then.get("_target_") != now.get("_target_"):
+        return {}
+    return {key: then[key] for key in now if type(then.get(key)) in (int, float)}
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~").partition("@")[0].partition("/")[0]
+
+
+def _keep(
+    key: str,
+    override: str,
+    then: Mapping[str, Any] | DictConfig,
+    chosen: Mapping[str, Any],
+    composed: DictConfig,
+) -> None:
+    now = chosen[key] if key in chosen else composed[key]
+    if then.get(key) != now:
+        raise ConfigError(
+            f"a resumed run keeps its {key} ({then.get(key)}), so {override} cannot be; remove it, "
+            "or start a new run without resume="
+        )
+
+
+def _replace(
+    config: DictConfig, key: str, override: str, composed: DictConfig, *, is_group: bool
+) -> None:
+    if not is_group and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT:
+        raise ConfigError(f"the run to resume has no option '{key}'; remove {override}")
+    value = _plain(OmegaConf.select(composed, key))
+    OmegaConf.update(config, key, value, merge=False, force_add=True)
+
+
+def _was_chosen(group: str, choices: Mapping[str, Any], keys: Mapping[str, str]) -> bool:
+    return group not in keys and str(choices.get(group)).isidentifier()
+
+
+def _plain(node: Any) -> Any:
+    return OmegaConf.to_container(node) if OmegaConf.is_config(node) else node

@@ -22,6 +22,7 @@ _NAMED = frozenset(
         "torchrl.collectors.MultiSyncCollector",
     }
 )
+_LISTS = (Sequence, tuple, list)
 _SCALARS = frozenset({int, float, bool, str, type(None)})
 
 
@@ -120,22 +121,29 @@ def _call(
 
 
 def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
-    """Refuse 'abc' where the function says int; only int, float, bool, str and None are checked."""
+    """Refuse 'abc' where the function says int; int, float, bool, str, None and lists of them."""
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):  # a name imported for the type checker only
         return
     for name in arguments.keys() & hints.keys():
-        accepted = typing.get_args(hints[name]) or (hints[name],)
-        got = type(arguments[name])
-        if (
-            not {got, *accepted} <= _SCALARS
-            or got in accepted
-            or (got is int and float in accepted)
-        ):
+        key, value, hint = f"{path}.{name}", arguments[name], hints[name]
+        if typing.get_origin(hint) not in _LISTS:
+            _check_scalar(key, value, typing.get_args(hint) or (hint,))
             continue
-        wanted = " or ".join("null" if kind is type(None) else kind.__name__ for kind in accepted)
-        raise ConfigError(f"'{path}.{name}' must be {wanted}, but got {arguments[name]!r}")
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f"'{key}' must be a list such as [1, 2], but got {value!r}")
+        accepted = tuple(kind for kind in typing.get_args(hint) if kind is not Ellipsis)
+        for index, item in enumerate(value):
+            _check_scalar(f"{key}[{index}]", item, accepted)
+
+
+def _check_scalar(key: str, value: Any, accepted: tuple[Any, ...]) -> None:
+    got = type(value)
+    if not {got, *accepted} <= _SCALARS or got in accepted or (got is int and float in accepted):
+        return
+    names = ("null" if kind is type(None) else kind.__name__ for kind in dict.fromkeys(accepted))
+    raise ConfigError(f"'{key}' must be {' or '.join(names)}, but got {value!r}")
 
 
 def did_you_mean(word: str, candidates: Sequence[str]) -> str:

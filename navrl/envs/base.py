@@ -128,7 +128,9 @@ class BatchedEnv(EnvBase):
             everyone = ~self._false.squeeze(-1)
             chosen = everyone if mask is None else mask.reshape(self._env_id.shape)
             self._world = self._restarted(self._world, chosen, self._seed)
-        return self._tensordict({**self._leaves(self._world), **self._never_done()})
+        # Copies: whoever asked for a reset may write into what it got.
+        flags = {name: flag.clone() for name, flag in self._never_done().items()}
+        return self._tensordict({**self._leaves(self._world), **flags})
 
     def _settle_and_restart_eager(
         self, world: World, after: Any, events: Any, seed: Tensor

@@ -12,6 +12,7 @@ from navrl.envs.base import BatchedEnv
 from navrl.envs.ego import EGO_SIZE, ego_rows
 from navrl.opponents.base import Pilot
 from navrl.rewards.base import Transition, WeightedReward
+from navrl.sims import random
 from navrl.sims.combat import Bodies, begin, end, tick
 from navrl.sims.combat_state import (
     Action,
@@ -28,6 +29,7 @@ from navrl.sims.scenarios import MidRandom
 
 _LEARNER, _OPPONENT = 0, 1
 _RUDDER_CHOICES, _FIRE_CHOICES = 3, 2  # right, straight, left; hold, fire
+_STATISTICS = ("win", "loss", "draw", "launches")  # of the learner's episode
 _RUDDER_EDGE = 0.3  # a scripted rudder beyond it is a full one
 # Ticks per compiled graph: compile time grows with them, call overhead shrinks.
 _MAX_TICKS_PER_GRAPH = 2
@@ -62,6 +64,11 @@ class CombatEnv(BatchedEnv):
         self.name, self.headline, self.objective = name, dict(headline), objective
         self._params, self._scenario = sim.checked(), scenario.checked()
         self._opponent, self._reward = opponent, reward
+        if objective not in _STATISTICS[:3]:
+            raise ValueError(
+                f"env.objective = {objective!r}; expected one of {', '.join(_STATISTICS[:3])}; "
+                "change env.objective"
+            )
         if len(sim.teams) != 2:
             raise ValueError(
                 f"env.sim.teams = {list(sim.teams)}; expected one aircraft on each of two sides; "
@@ -79,7 +86,7 @@ class CombatEnv(BatchedEnv):
             ),
             mask_size=_RUDDER_CHOICES + _FIRE_CHOICES,
             reward_parts=reward.names,
-            statistic_names=("win", "loss", "draw", "launches"),
+            statistic_names=_STATISTICS,
         )
         ticks = sim.ticks
         per_graph = max(n for n in range(1, _MAX_TICKS_PER_GRAPH + 1) if ticks % n == 0)
@@ -153,7 +160,7 @@ class CombatEnv(BatchedEnv):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """What a scripted pilot would do in the learner's seat; memory None begins an episode."""
         if memory is None:
-            memory = pilot.initial(self.episode_key())
+            memory = pilot.initial(random.mix(self.episode_key() ^ 1))  # not the opponent's draw
         command, memory = pilot.act(self._params, self.combat_state, _LEARNER, memory)
         rudder = (
             1 + (command.rudder > _RUDDER_EDGE).long() - (command.rudder < -_RUDDER_EDGE).long()

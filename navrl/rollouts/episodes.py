@@ -16,7 +16,7 @@ def episode_sums(rollout: TensorDictBase) -> Tensor:
     too, and reading costs no synchronisation of its own.
     """
     done = rollout.get(("next", "done"))
-    sums = (rollout.get(("next", "episode")) * done).sum((0, 1))
+    sums = torch.where(done, rollout.get(("next", "episode")), 0.0).sum((0, 1))
     return torch.cat([done.sum().reshape(1).to(sums.dtype), sums]).to("cpu", non_blocking=True)
 
 

@@ -89,9 +89,10 @@ def begin(params: CombatParams, state: CombatState, action: Action) -> Bodies:
         launched = wish & crafts[me].alive & (crafts[me].rounds > 0) & running
         free = _launch(params, crafts, shots, me, launched)
         launched = launched & free
-        if params.ammunition is not None:
-            rounds = crafts[me].rounds - launched.to(torch.int32)
-            crafts[me] = crafts[me]._replace(rounds=rounds)
+        rounds = crafts[me].rounds - launched.to(
+            torch.int32
+        )  # also of an unlimited rack: it counts
+        crafts[me] = crafts[me]._replace(rounds=rounds)
         events.append(Events(launched, nothing, nothing, nothing, nothing))
     return Bodies(crafts, shots, events)
 

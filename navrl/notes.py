@@ -1,0 +1,56 @@
+"""What the train command tells its user before, after and when interrupted."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def banner(cfg: Any, env: Any, agent: Any, run: Path, num_iterations: int) -> str:
+    """What is about to run, on what, and where to."""
+    frames = cfg.num_envs * cfg.rollout_steps
+    compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
+    return (
+        f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
+        f"{frames} frames an iteration, {num_iterations} iterations\n"
+        f"device {env.device}, threads {torch.get_num_threads()}, {agent.precision}, "
+        f"compile={cfg.compile}{compiling}\n"
+        f"writing to {_short(run)}"
+    )
+
+
+def next_commands(cfg: Any, run: Path) -> str:
+    """Commands to copy: measure it, train it further."""
+    place = shlex.quote(_short(run))
+    return (
+        "next:\n"
+        f"  {_python()} -m navrl.evaluate checkpoint={place}\n"
+        f"  {_python()} -m navrl.train resume={place} total_frames={2 * cfg.total_frames}"
+    )
+
+
+def interrupted(run: Path, *, complete: bool) -> str:
+    """How to go on from what the interruption left."""
+    place = shlex.quote(_short(run))
+    if not any(run.glob("checkpoints/*.ckpt")):
+        return "stopped; nothing was saved, because of checkpoint=none"
+    if complete:
+        return f"training was complete. To measure it:  {_python()} -m navrl.evaluate checkpoint={place}"
+    return f"saved. To go on:  {_python()} -m navrl.train resume={place}"
+
+
+def _short(path: Path) -> str:
+    """Relative to the working directory where that is shorter to read."""
+    absolute = path.absolute()
+    inside = absolute.is_relative_to(Path.cwd())
+    return str(absolute.relative_to(Path.cwd()) if inside else absolute)
+
+
+def _python() -> str:
+    """This interpreter as the user would type it here."""
+    short = _short(Path(sys.executable))
+    return "python" if Path(short).is_absolute() else shlex.quote(short)

@@ -1,0 +1,122 @@
+"""What a resume may and may not do: it loses nothing, and a file from elsewhere decides nothing here."""
+
+import json
+import shutil
+import sys
+
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+import navrl.train
+from navrl.checkpoint import find, load
+from navrl.checkpoint.container import read, write
+from navrl.loggers import read_metrics
+
+TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """train(*arguments) -> exit code, in an empty working directory and this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["train", *arguments])
+        try:
+            navrl.train.main()
+        except SystemExit as stopped:
+            return stopped.code
+        finally:
+            GlobalHydra.instance().clear()
+        return 0
+
+    return run
+
+
+@pytest.fixture
+def finished(train, tmp_path):
+    """A finished run of four iterations, saved after two and four."""
+    options = ("total_frames=512", "checkpoint.save_every=2", "hydra.run.dir=outputs/run")
+    assert train(*TINY, *options) == 0
+    return tmp_path / "outputs" / "run"
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_lone_checkpoint_file_starts_a_folder_of_its_own(train, finished, tmp_path):
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    shutil.copy(find("run", tmp_path / "outputs"), tmp_path / "deep" / "er" / "my.ckpt")
+    resume = ("resume=deep/er/my.ckpt", "total_frames=640", "console=none")
+    assert train(*resume, "hydra.run.dir=outputs/mine") == 0
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["er"]
+    assert load(find("mine", tmp_path / "outputs"))["iteration"] == 5
+
+
+def test_an_older_checkpoint_branches_and_leaves_the_run_alone(train, finished, tmp_path):
+    before = snapshot(finished)
+    old = finished / "checkpoints" / "step_000000000256.ckpt"
+    assert train(f"resume={old}", "console=none", "hydra.run.dir=outputs/branch") == 0
+    assert snapshot(finished) == before
+    rows = read_metrics(tmp_path / "outputs" / "branch" / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [3, 4]
+
+
+def test_the_own_folder_as_run_dir_loses_nothing(train, finished):
+    resume = ("resume=outputs/run", "total_frames=640", "console=none")
+    assert train(*resume, "hydra.run.dir=outputs/run") == 0
+    assert [row["iteration"] for row in read_metrics(finished / "metrics.jsonl")] == [1, 2, 3, 4, 5]
+
+
+def test_a_second_start_in_the_same_folder_is_refused(train, finished, capsys):
+    before = snapshot(finished)
+    assert train(*TINY, "total_frames=256", "hydra.run.dir=outputs/run") == 1
+    assert "holds a run already; go on with resume=" in capsys.readouterr().err
+    assert snapshot(finished) == before
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("total_frames=512", "the run is complete at 512 frames"),
+        ("seed=99", "keeps its seed (0)"),
+        ("rollout_steps=4", "keeps its rollout_steps (8)"),
+        ("experiment=demo", "keeps its experiment (debug)"),
+        ("agent.hidden_sizes=[16,16]", "has shape"),
+    ],
+)
+def test_a_refused_resume_changes_nothing(train, finished, capsys, argument, sentence):
+    before = snapshot(finished)
+    arguments = {"total_frames=640", argument} if "total" not in argument else {argument}
+    assert train("resume=outputs/run", "console=none", *sorted(arguments)) == 1
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
+    kept = snapshot(finished)
+    if "hidden_sizes" not in argument:  # found only once the run is open, and recorded there
+        assert kept == before
+    assert json.loads(kept[finished / "summary.json"]) == json.loads(
+        before[finished / "summary.json"]
+    )
+
+
+def test_a_resume_keeps_the_checkpoint_numbers_and_the_logger_option(train, finished):
+    assert train("resume=outputs/run", "total_frames=768", "console=none") == 0
+    saved = load(find(str(finished), finished.parent))
+    assert saved["config"]["checkpoint"]["save_every"] == 2
+    assert saved["config"]["logger"]["_target_"].endswith("NullLogger")
+
+
+def test_a_strangers_configuration_reads_no_environment_and_builds_no_logger(
+    train, finished, capsys
+):
+    path = find(str(finished), finished.parent)
+    tensors, meta = read(path)
+    text = json.dumps(meta)
+    assert '"ammunition"' in text
+    hostile = text.replace('"auto"', '"${oc.env:HOME}"', 1)
+    assert hostile != text
+    write(finished.parent / "hostile.ckpt", tensors, json.loads(hostile))
+    assert train("resume=outputs/hostile.ckpt", "total_frames=640", "console=none") == 1
+    assert "expected no resolver" in capsys.readouterr().err
