@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from omegaconf import DictConfig, open_dict
 from tensordict import TensorDictBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
+from navrl import __version__
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
 from navrl.checkpoint import check_fits, find, load
 from navrl.config import ConfigError, build, compose, from_json, run_main, to_json
@@ -36,11 +37,13 @@ def evaluate(cfg: DictConfig) -> None:
     env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
     policy = _policy(cfg, config, state, env)
     torch.manual_seed(cfg.seed)
-    metrics = summarise(play(env, policy, deterministic=cfg.deterministic))
+    metrics = summarise(play(env, policy, deterministic=cfg.deterministic), env.rate_names)
     opponent = str(config.opponent._target_).rpartition(".")[2].lower()
     result = {
         "metrics": {name: interval._asdict() for name, interval in metrics.items()},
         "policy": label,
+        "frames": None if state is None else state["frames"],
+        "version": __version__,
         "opponent": opponent,
         "env": config.env.name,
         "seed": cfg.seed,
@@ -71,15 +74,12 @@ def play(env: Any, policy: Act, *, deterministic: bool) -> dict[str, list[float]
     return dict(zip(env.episode_keys, rows, strict=True))
 
 
-def summarise(ends: Mapping[str, list[float]]) -> dict[str, Interval]:
-    """Means with 95 % intervals: Wilson for what is only ever 0 or 1, else Student's t."""
-    summary = {}
-    for name, values in ends.items():
-        if set(values) <= {0.0, 1.0}:
-            summary[name] = wilson(int(sum(values)), len(values))
-        else:
-            summary[name] = mean_interval(values)
-    return summary
+def summarise(ends: Mapping[str, list[float]], rates: Sequence[str]) -> dict[str, Interval]:
+    """Means with 95 % intervals: Wilson's for the named rates, else Student's t."""
+    return {
+        name: wilson(sum(values), len(values)) if name in rates else mean_interval(values)
+        for name, values in ends.items()
+    }
 
 
 def table(metrics: Mapping[str, Interval]) -> str:
@@ -98,7 +98,7 @@ def measure(cfg: DictConfig, agent: Any, opponent: Any) -> dict[str, float]:
     config = cfg.copy()
     config.opponent = opponent
     env = build_env(config, num_envs=cfg.eval_episodes, seed=cfg.eval_seed, compile_mode="off")
-    summary = summarise(play(env, agent.policy, deterministic=True))
+    summary = summarise(play(env, agent.policy, deterministic=True), env.rate_names)
     return {f"eval/{name}": interval.mean for name, interval in summary.items()} | {
         f"eval/{env.objective}_margin": summary[env.objective].margin
     }

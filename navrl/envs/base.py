@@ -48,6 +48,7 @@ class BatchedEnv(EnvBase):
         mask_size: int,
         reward_parts: tuple[str, ...],
         statistic_names: tuple[str, ...],
+        rate_names: tuple[str, ...],
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs = {num_envs}; expected 1 or more; change num_envs")
@@ -59,6 +60,7 @@ class BatchedEnv(EnvBase):
             *(f"reward_{name}" for name in reward_parts),
         )
         self.statistic_names = statistic_names
+        self.rate_names = rate_names  # the statistics that are 0 or 1
         self._num_parts = len(reward_parts)
         self._declare(observation_spec, action_spec, mask_size)
         self._env_id = torch.arange(num_envs, device=self.device) + first_env_id

@@ -29,7 +29,8 @@ from navrl.sims.scenarios import MidRandom
 
 _LEARNER, _OPPONENT = 0, 1
 _RUDDER_CHOICES, _FIRE_CHOICES = 3, 2  # right, straight, left; hold, fire
-_STATISTICS = ("win", "loss", "draw", "launches")  # of the learner's episode
+_RATES = ("win", "loss", "draw")  # of the learner's episodes
+_STATISTICS = (*_RATES, "launches")
 _RUDDER_EDGE = 0.3  # a scripted rudder beyond it is a full one
 # Ticks per compiled graph: compile time grows with them, call overhead shrinks.
 _MAX_TICKS_PER_GRAPH = 2
@@ -64,9 +65,9 @@ class CombatEnv(BatchedEnv):
         self.name, self.headline, self.objective = name, dict(headline), objective
         self._params, self._scenario = sim.checked(), scenario.checked()
         self._opponent, self._reward = opponent, reward
-        if objective not in _STATISTICS[:3]:
+        if objective not in _RATES:
             raise ValueError(
-                f"env.objective = {objective!r}; expected one of {', '.join(_STATISTICS[:3])}; "
+                f"env.objective = {objective!r}; expected one of {', '.join(_RATES)}; "
                 "change env.objective"
             )
         if len(sim.teams) != 2:
@@ -87,6 +88,7 @@ class CombatEnv(BatchedEnv):
             mask_size=_RUDDER_CHOICES + _FIRE_CHOICES,
             reward_parts=reward.names,
             statistic_names=_STATISTICS,
+            rate_names=_RATES,
         )
         ticks = sim.ticks
         per_graph = max(n for n in range(1, _MAX_TICKS_PER_GRAPH + 1) if ticks % n == 0)

@@ -1,0 +1,114 @@
+"""The evaluate command: exactly N episodes, one per env, and a result that can be read back."""
+
+import json
+import sys
+
+import pytest
+import torch
+from hydra.core.global_hydra import GlobalHydra
+from tensordict import TensorDict
+
+import navrl.evaluate
+from navrl.evaluate import play, summarise
+
+
+class Clockwork:
+    """Env i ends an episode every i + 1 steps; the statistic is the number of steps since reset."""
+
+    episode_keys = ("clock",)
+
+    def __init__(self, num_envs):
+        self.num_envs, self.clock = num_envs, 0
+
+    def reset(self):
+        return self._root()
+
+    def _root(self):
+        zeros = torch.zeros(self.num_envs, 1)
+        return TensorDict({"episode": zeros, "done": zeros.bool()}, batch_size=[self.num_envs])
+
+    def step_and_maybe_reset(self, tensordict):
+        self.clock += 1
+        periods = torch.arange(self.num_envs).unsqueeze(-1) + 1
+        episode = torch.full((self.num_envs, 1), float(self.clock))
+        following = {"episode": episode, "done": self.clock % periods == 0}
+        tensordict.set("next", TensorDict(following, batch_size=[self.num_envs]))
+        return tensordict, self._root()
+
+
+def test_every_env_plays_one_episode_and_short_ones_count_once():
+    env = Clockwork(5)
+    assert play(env, lambda td: td, deterministic=True) == {"clock": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    assert env.clock == 5, "it stops when the longest first episode ends"
+
+
+def test_rates_get_wilson_and_the_rest_students_t():
+    found = summarise({"win": [1.0, 1.0, 0.0, 1.0], "launches": [0.0, 0.0, 0.0, 0.0]}, ["win"])
+    # Wilson, 3 of 4, z = 1.96: centre (p + z^2/2n)/(1 + z^2/n) = 0.62753, half width 0.32687
+    assert found["win"].low == pytest.approx(0.3006, abs=1e-3)
+    assert found["win"].high == pytest.approx(0.9544, abs=1e-3)
+    assert (found["launches"].low, found["launches"].high) == (0.0, 0.0)
+
+
+@pytest.fixture
+def evaluate(tmp_path, monkeypatch, capsys):
+    """evaluate(*arguments) -> (exit code, what it printed)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
+        code = 0
+        try:
+            navrl.evaluate.main()
+        except SystemExit as stopped:
+            code = stopped.code
+        finally:
+            GlobalHydra.instance().clear()
+        return code, capsys.readouterr()
+
+    return run
+
+
+def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
+    arguments = ("checkpoint=scripted:straight", "opponent=crank", "num_episodes=20", "seed=3")
+    code, printed = evaluate(*arguments, "output=result.json")
+    assert code == 0, printed.err
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["policy"] == "scripted:straight"
+    assert (result["opponent"], result["seed"], result["num_episodes"]) == ("crank", 3, 20)
+    win, loss, draw = (result["metrics"][name] for name in ("win", "loss", "draw"))
+    assert win["n"] == 20
+    assert win["mean"] == 0.0, "who never fires never wins"
+    assert win["mean"] + loss["mean"] + draw["mean"] == pytest.approx(1.0)
+    assert win["low"] <= win["mean"] <= win["high"]
+    assert f"{loss['mean']:.4f}" in printed.out
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        arguments = ("checkpoint=scripted:pursuit", "opponent=crank", "num_episodes=10")
+        assert evaluate(*arguments, f"seed={seed}", f"output={name}.json")[0] == 0
+    one, same, other = (json.loads((tmp_path / f"{n}.json").read_text())["metrics"] for n in "abc")
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["checkpoint=scripted:crnk"], "Unknown scripted policy 'crnk'"),
+        (["checkpoint=nowhere"], "'nowhere'"),
+        (["checkpoint=scripted:crank", "opponent=cranky"], "did you mean 'crank'?"),
+        (["checkpoint=scripted:crank", "num_episodes=0"], "change num_episodes"),
+        (["checkpoint=scripted:crank", "num_episodes=many"], "change num_episodes"),
+        (["checkpoint=scripted:crank", "output=no/such/folder.json"], "change output"),
+        (["num_epsiodes=3"], "did you mean 'num_episodes'?"),
+    ],
+)
+def test_bad_input_is_one_sentence(evaluate, tmp_path, arguments, sentence):
+    code, printed = evaluate(*arguments)
+    assert code != 0
+    assert len(printed.err.strip().splitlines()) == 1, printed.err
+    assert sentence in printed.err
+    assert list(tmp_path.iterdir()) == []
