@@ -7,10 +7,13 @@ import torch
 
 from navrl.config import compose
 
-# Tensors in tests are small: a second thread gains nothing, and loses much on a busy machine.
-torch.set_num_threads(1)
-
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Tensors in tests are small: a second thread gains nothing and loses much on a busy machine."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -18,13 +18,10 @@ def configuration():
 
 
 @pytest.fixture(autouse=True)
-def _one_thread_one_seed():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _one_seed():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import functools
 
 import pytest
-import torch
 
 from navrl.config import build, compose
 
@@ -17,15 +16,6 @@ ENVS = {
 @functools.cache
 def configuration(option, *overrides):
     return compose("train", [f"env={option}", "compile=off", *overrides])
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """The tensors of these tests are small, and a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(params=ENVS)
