@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType, TracebackType
@@ -49,4 +50,7 @@ class Interrupt:
         if self.requested:
             sys.exit(128 + number)
         self.number = number
-        sys.stderr.write("\nstopping after this iteration; once more stops at once\n")
+        # Straight to the descriptor: a handler may run in the middle of a buffered write. On a
+        # terminal the cursor goes back, so that a live table still finds the line it left it on.
+        end = "\r" if os.isatty(2) else "\n"
+        os.write(2, f"stopping after this iteration; once more stops at once{end}".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,5 +53,6 @@ def _short(path: Path) -> str:
 
 def _python() -> str:
     """This interpreter as the user would type it here."""
-    short = _short(Path(sys.executable))
-    return "python" if Path(short).is_absolute() else shlex.quote(short)
+    if shutil.which("python") == sys.executable:  # its environment is active
+        return "python"
+    return shlex.quote(_short(Path(sys.executable)))

@@ -67,6 +67,10 @@ class ConsoleLogger(Logger):
             self._stream.write(f"{text}\n")
             self._stream.flush()
 
+    def summary(self, metrics: Mapping[str, float]) -> None:
+        """The run is judged: its last table stays on the screen."""
+        self._table.leave()
+
     def close(self) -> None:
         """Give the terminal back as it was."""
         self._table.close()

@@ -48,6 +48,10 @@ class LiveTable:
         self._stream.flush()
         self._height = 0
 
+    def leave(self) -> None:
+        """Let the table stand; whatever comes next goes below it."""
+        self._height = 0
+
     def close(self) -> None:
         """Leave the last table standing and show the cursor."""
         if self._hidden:
