@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,7 @@ _YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a tru
 
 
 class Compiled:
-    """A simulator step that is compiled at its first call; `seconds` is what that took."""
+    """A simulator step that is compiled at its first call."""
 
     name = "the simulator step"
     options: dict[str, Any] | None = _TUNING
@@ -37,7 +36,6 @@ class Compiled:
             )
         self.eager = function
         self.mode = mode
-        self.seconds = 0.0
         self._run = function if mode == "off" else self._first
 
     def __call__(self, *args: Any) -> Any:
@@ -47,7 +45,6 @@ class Compiled:
             return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
-        started = time.perf_counter()
         try:
             compiler: Any = torch.compile  # its annotations lack isolate_recompiles
             function = compiler(
@@ -72,7 +69,6 @@ class Compiled:
             self._run = self.eager
             return self.eager(*args)
         self._run = function
-        self.seconds = time.perf_counter() - started
         return result
 
 

@@ -136,16 +136,6 @@ class RunDirectory:
         write_atomically(self.path / "config.yaml", config)
 
 
-def find_run(name: Path | str, outputs: Path = Path("outputs")) -> Path:
-    """The run directory called `name`: a path, a pointer to one, or the word latest."""
-    path = outputs / "latest" if str(name) == "latest" else Path(name)
-    if path.is_file():  # the text pointer that stands in where symlinks are impossible
-        path = path.parent / path.read_text(encoding="utf-8").strip()
-    if not path.is_dir():
-        raise RunDirectoryError(f"there is no run at {path}; give the folder of a run or 'latest'")
-    return path.resolve()
-
-
 def _yaml_list(items: Sequence[str]) -> str:
     # a JSON string is a YAML string, so no YAML library is needed to quote it
     return "".join(f"- {json.dumps(item, ensure_ascii=False)}\n" for item in items) or "[]\n"

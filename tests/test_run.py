@@ -14,7 +14,7 @@ import yaml
 from navrl import run as run_module
 from navrl.provenance import CORE_PACKAGES, git_state
 from navrl.record import to_json, write_atomically
-from navrl.run import RunDirectory, RunDirectoryError, find_run
+from navrl.run import RunDirectory, RunDirectoryError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -154,8 +154,7 @@ def test_latest_is_a_relative_link_that_follows_the_newest_run(tmp_path):
     for name in ("one", "two"):
         with open_run(tmp_path / "outputs" / "combat-ppo" / name, latest=latest):
             assert os.readlink(latest) == f"combat-ppo/{name}"
-    assert find_run("latest", tmp_path / "outputs").name == "two"
-    assert find_run(latest) == (tmp_path / "outputs" / "combat-ppo" / "two").resolve()
+    assert latest.resolve() == (tmp_path / "outputs" / "combat-ppo" / "two").resolve()
     assert sorted(file.name for file in latest.parent.iterdir()) == ["combat-ppo", "latest"]
 
 
@@ -165,20 +164,14 @@ def test_where_links_are_impossible_latest_is_a_text_pointer(tmp_path, monkeypat
 
     monkeypatch.setattr(Path, "symlink_to", refuse)
     latest = tmp_path / "outputs" / "latest"
-    with open_run(tmp_path / "outputs" / "combat-ppo" / "one", latest=latest) as run:
+    with open_run(tmp_path / "outputs" / "combat-ppo" / "one", latest=latest):
         assert latest.read_text() == "combat-ppo/one\n"
-        assert find_run(latest) == run.path.resolve()
 
 
 def test_a_latest_that_cannot_be_replaced_only_warns(tmp_path, caplog):
     (tmp_path / "latest").mkdir()
     with open_run(tmp_path / "a" / "run", latest=tmp_path / "latest"):
         assert "cannot update" in caplog.text
-
-
-def test_find_run_says_what_is_missing(tmp_path):
-    with pytest.raises(RunDirectoryError, match=r"there is no run at .*nowhere; give the folder"):
-        find_run(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["file/run", "nul\0run", "x" * 300])
