@@ -40,15 +40,15 @@ def train(cfg: DictConfig) -> float:
     hydra = HydraConfig.get()
     path, checkpoint, saved = Path(hydra.runtime.output_dir), None, None
     overrides, chosen = list(hydra.overrides.task), dict(hydra.runtime.choices)
-    if cfg.resume is not None:
-        checkpoint = find(str(cfg.resume), OUTPUTS)
-        saved = load(checkpoint)
-        cfg = resumed(saved["config"], saved["choices"], cfg, overrides, chosen)
-        chosen, path = saved["choices"], _folder_of(checkpoint, path)
     try:
+        if cfg.resume is not None:
+            checkpoint = find(str(cfg.resume), OUTPUTS)
+            saved = load(checkpoint)
+            cfg = resumed(saved["config"], saved["choices"], cfg, overrides, chosen)
+            chosen, path = saved["choices"], _folder_of(checkpoint, path)
         start = Start(cfg, chosen, saved, str(checkpoint), *_iterations(cfg, saved))
         learners = _build(start)
-    except ValueError:
+    except (ValueError, OSError):
         with contextlib.suppress(OSError):  # nothing started, so nothing is left but what was there
             path.rmdir()
         raise
@@ -97,7 +97,7 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
         records = Records(run, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
         loggers.note(notes.banner(cfg, env, learners.agent, run.path, start.total))
         if start.saved is not None:
-            _restore(start, learners, records)
+            _restore_records(start.saved, records)
         with Interrupt() as interrupt:
             metrics = _loop(start, learners, records, interrupt)
         learners.collector.shutdown()
@@ -185,6 +185,10 @@ def _build(start: Start) -> Learners:
         rollout_steps=cfg.rollout_steps,
         total_frames=(start.total - start.done) * frames_per_iteration,
     )
+    if start.saved is not None:  # before the run is opened: what does not fit changes nothing there
+        load_agent(agent, start.saved, start.origin)
+        env.load_runtime_state(start.saved["env"])
+        collector.load_runtime_state(start.saved["collector"])
     return Learners(env, agent, collector)
 
 
@@ -216,12 +220,8 @@ def _state(start: Start, learners: Learners, records: Records, iteration: int) -
     }
 
 
-def _restore(start: Start, learners: Learners, records: Records) -> None:
-    """The inverse of _state."""
-    saved = start.saved or {}
-    load_agent(learners.agent, saved, start.origin)
-    learners.env.load_runtime_state(saved["env"])
-    learners.collector.load_runtime_state(saved["collector"])
+def _restore_records(saved: dict[str, Any], records: Records) -> None:
+    """Go on with the run's records where the checkpoint left them, and with its random numbers."""
     if records.run.resumed:  # else this is a branch in a folder of its own, with its own records
         records.loggers.load_state_dict(saved["loggers"])
         records.loggers.truncate_after(saved["frames"])

@@ -84,9 +84,8 @@ class PPO:
         num_iterations: int,
     ) -> None:
         require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
-        require_positive(
-            num_epochs=num_epochs, num_minibatches=num_minibatches, learning_rate=learning_rate
-        )
+        require_positive(num_epochs=num_epochs, num_minibatches=num_minibatches)
+        require_positive(learning_rate=learning_rate, max_grad_norm=max_grad_norm)
         self.name, self.device = name, torch.device(device)
         self.precision = resolve_precision(precision, self.device)
         self.num_epochs, self.num_minibatches = num_epochs, num_minibatches

@@ -3,7 +3,7 @@
 A subclass supplies pure functions over NamedTuples of tensors (env axis last):
     initial(key) -> state                         the opening of the episodes with these keys
     advance(state, action) -> (state, events)     one decision of everybody
-    observe(state) -> {leaf: rows}                observation rows, each (F, N) or (N,) per list entry
+    observe(state) -> ({leaf: rows}, mask)        lists of (N,) rows; which choices are allowed
     judge(state) -> (terminated, truncated)       bool (N,)
     score(before, after, events, terminated)      reward (N,) and its parts
     statistics(state) -> rows                     what is worth knowing of an episode at its end, (N,)
