@@ -60,6 +60,29 @@ def aircraft(state: CombatState, index: int) -> Motion:
     return Motion(*(field[index] for field in state.aircraft.motion))
 
 
+def focal_enemy(params: CombatParams, state: CombatState, me: int) -> Motion:
+    """The motion of the nearest living enemy (of the first one when none is alive), (N,)."""
+    first, *others = enemies_of(params, me)
+    own, focal = aircraft(state, me), aircraft(state, first)
+    if not others:
+        return focal
+    least = _square_if_alive(state, own, first)
+    for index in others:
+        square = _square_if_alive(state, own, index)
+        closer = square < least
+        least = torch.where(closer, square, least)
+        focal = Motion(
+            *(torch.where(closer, a, b) for a, b in zip(aircraft(state, index), focal, strict=True))
+        )
+    return focal
+
+
+def _square_if_alive(state: CombatState, own: Motion, index: int) -> Tensor:
+    other = aircraft(state, index)
+    square = (other.x_m - own.x_m) ** 2 + (other.y_m - own.y_m) ** 2
+    return torch.where(state.aircraft.alive[index], square, torch.inf)
+
+
 def own_missile(params: CombatParams, state: CombatState, me: int) -> MissileView:
     """The own missile in the air that is nearest to its target; the view is the missile's."""
     channels = range(params.channels)
