@@ -25,6 +25,9 @@ COMMANDS = {
     "evaluate": Command(
         "navrl.evaluate", "measure a policy", "navrl evaluate checkpoint=outputs/latest"
     ),
+    "replay": Command(
+        "navrl.replay", "play one episode into an HTML file", "navrl replay best --opponent crank"
+    ),
     "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
 }
 

@@ -22,7 +22,7 @@ from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
 
 OUTPUTS = Path("outputs")
-_SCRIPTED = "scripted:"
+SCRIPTED = "scripted:"
 
 Act = Callable[[TensorDictBase], TensorDictBase]
 
@@ -33,12 +33,14 @@ def evaluate(cfg: DictConfig) -> None:
     output = None if cfg.output is None else check_writable(Path(cfg.output))
     check_whole(cfg, "num_episodes", least=1)
     check_whole(cfg, "seed", least=0)
-    config, state, label = _subject(cfg)
+    config, state, label = find_subject(
+        str(cfg.policy), device=cfg.device, opponent=to_json(cfg).get("opponent")
+    )
     env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
-    policy = _policy(cfg, config, state, env)
+    policy = build_policy(str(cfg.policy), config, state, env)
     torch.manual_seed(cfg.seed)
     metrics = summarise(play(env, policy, deterministic=cfg.deterministic), env.rate_names)
-    opponent = str(config.opponent._target_).rpartition(".")[2].lower()
+    opponent = opponent_name(config)
     result = {
         "metrics": {name: interval._asdict() for name, interval in metrics.items()},
         "policy": label,
@@ -122,13 +124,16 @@ def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dic
     return final
 
 
-def build_env(config: DictConfig, *, num_envs: int, seed: int, compile_mode: str) -> Any:
+def build_env(
+    config: DictConfig, *, num_envs: int, seed: int, compile_mode: str, first_env_id: int = 0
+) -> Any:
     """The env of a run's configuration, in another size and with other episodes."""
     config = config.copy()
     with open_dict(config):
         config.compile = compile_mode
     factory = build(config.env, from_checkpoint=True)
-    return factory(num_envs=num_envs, device=pick_device(config.device), seed=seed)
+    device = pick_device(config.device)
+    return factory(num_envs=num_envs, device=device, seed=seed, first_env_id=first_env_id)
 
 
 def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
@@ -141,6 +146,11 @@ def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
 def opponent_option(name: str) -> Any:
     """The YAML of one opponent, by name."""
     return compose("train", [f"opponent={name}"]).opponent
+
+
+def opponent_name(config: DictConfig) -> str:
+    """What the opponent of a configuration is called."""
+    return str(config.opponent._target_).rpartition(".")[2].lower()
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -189,23 +199,26 @@ def check_writable(path: Path) -> Path:
     return path
 
 
-def _subject(cfg: DictConfig) -> tuple[DictConfig, dict[str, Any] | None, str]:
-    """Configuration, checkpoint if any, and name of what is evaluated."""
+def find_subject(
+    policy: str, *, device: str, opponent: Any = None, overrides: Sequence[str] = ()
+) -> tuple[DictConfig, dict[str, Any] | None, str]:
+    """Configuration, checkpoint if any, and name of a policy; `opponent` is YAML, None: the run's own."""
     state: dict[str, Any] | None = None
-    if str(cfg.policy).startswith(_SCRIPTED):
-        config, label = compose("train"), str(cfg.policy)
+    if policy.startswith(SCRIPTED):
+        config, label = compose("train", overrides), policy
     else:
-        path = find(str(cfg.policy), OUTPUTS)
+        path = find(policy, OUTPUTS)
         state = load(path)
         config, label = from_json(state["config"]), str(path)
     with open_dict(config):
-        config.device = cfg.device
-        if "opponent" in cfg:
-            config.opponent = to_json(cfg)["opponent"]
+        config.device = device
+        if opponent is not None:
+            config.opponent = opponent
     return config, state, label
 
 
-def _policy(cfg: DictConfig, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
+def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
+    """The policy of that name, made for `env`."""
     if state is not None:
         agent = build(config.agent, from_checkpoint=True)(
             observation_spec=env.observation_spec,
@@ -215,7 +228,7 @@ def _policy(cfg: DictConfig, config: DictConfig, state: dict[str, Any] | None, e
         )
         load_agent(agent, state, "the checkpoint")
         return agent.policy
-    name = str(cfg.policy)[len(_SCRIPTED) :]
+    name = policy[len(SCRIPTED) :]
     if name == "random":
         return RandomPolicy(env=env)
     try:

@@ -63,7 +63,7 @@ def measure(overrides: list[str], precision: str) -> dict[str, object]:
     rollout = next(rollouts)
     agent.update(rollout)  # warm: allocator, thread pool, fused kernels
     with torch.no_grad():
-        flat = agent._with_advantages(rollout).select(*MINIBATCH_KEYS).reshape(-1)
+        flat = agent._with_advantages(rollout).select(*MINIBATCH_KEYS, strict=False).reshape(-1)
     nets, adam = bare(agent)
     agent.max_kl = None  # every gradient step is made
     times = alternate(

@@ -134,7 +134,7 @@ def test_a_machine_without_a_compiler_trains_eager(tmp_path):
 
 @pytest.mark.slow
 def test_compiled_combat_agrees_with_eager():
-    overrides = ("opponent=crank", "env.scenario.range_m=[10000,30000]")
+    overrides = ("opponent=crank", "scenario.range_m=[10000,30000]")
     eager, compiled = (
         build(configuration("combat", *overrides, f"compile={mode}").env)(
             num_envs=256, device="cpu", seed=0

@@ -10,7 +10,10 @@ from omegaconf import OmegaConf
 from navrl.config import compose, to_json
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
-GROUPS = ("env", "agent", "reward", "opponent", "curriculum", "collector", "checkpoint", "logger")
+GROUPS = (
+    *("env", "agent", "scenario", "reward", "opponent"),
+    *("observation", "action", "curriculum", "collector", "checkpoint", "logger"),
+)
 
 # Keyword-only parameters that the code supplies when it calls what a `_partial_: true` node gives,
 # so that no YAML may set them. Positional parameters of partials are always supplied by the code.

@@ -80,6 +80,8 @@ def test_a_wheel_brings_its_conf(tmp_path):
     assert conf == site / "navrl" / "conf"
     assert {"env", "agent"} <= set(keys)
     assert (site / "navrl" / "py.typed").exists()
+    pages = {path.name for path in (ROOT / "navrl" / "view" / "page").iterdir()}
+    assert {path.name for path in (package / "view" / "page").iterdir()} == pages
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"navrl", "navrl-0.1.0.dist-info"}
 

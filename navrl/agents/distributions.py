@@ -6,15 +6,27 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+# Samples keep off the edges of their interval, where the density is zero or infinite.
+_EDGE = 1e-6
 
-class MaskedMultiCategorical(Distribution):
+
+class ActionDistribution(Distribution):
+    """What a policy asks: one sample or the deterministic action per row, log_prob and entropy."""
+
+    arg_constraints = {}  # noqa: RUF012  (the base class reads it)
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """What a policy does that has to decide without chance."""
+        raise TypeError(f"{type(self).__name__} lacks deterministic_sample")
+
+
+class MaskedMultiCategorical(ActionDistribution):
     """Independent categorical choices side by side; masked choices have probability zero.
 
     logits and mask are (..., sum(choices)), actions (..., len(choices)) int64. A head whose choices are
     all masked is left unmasked: some choice has to be made.
     """
-
-    arg_constraints = {}  # noqa: RUF012  (the base class reads it)
 
     def __init__(self, logits: Tensor, mask: Tensor, choices: Sequence[int]) -> None:
         self._log_probs = []
@@ -33,8 +45,7 @@ class MaskedMultiCategorical(Distribution):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """One action per row, by the exponential race (argmax of p / noise)."""
-        if sample_shape:
-            raise ValueError(f"sample_shape = {tuple(sample_shape)}; expected none")
+        _only_one(sample_shape)
         race = [
             (head - torch.empty_like(head).exponential_().log()).argmax(-1)
             for head in self._log_probs
@@ -59,3 +70,84 @@ class MaskedMultiCategorical(Distribution):
     def entropy(self) -> Tensor:
         """Sum over heads, nats."""
         return torch.stack([-(head.exp() * head).sum(-1) for head in self._log_probs]).sum(0)
+
+
+class ScaledBeta(ActionDistribution):
+    """Independent columns, each Beta-distributed over an interval of its own.
+
+    alpha and beta are (..., columns) and above 0, low and high (columns,), actions (..., columns).
+    """
+
+    def __init__(self, alpha: Tensor, beta: Tensor, low: Tensor, high: Tensor) -> None:
+        self._alpha, self._beta, self._low, self._width = alpha, beta, low, high - low
+        self._log_norm = alpha.lgamma() + beta.lgamma() - (alpha + beta).lgamma()
+        super().__init__(
+            batch_shape=alpha.shape[:-1], event_shape=alpha.shape[-1:], validate_args=False
+        )
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """One action per row: the share of one gamma variate in a sum of two."""
+        _only_one(sample_shape)
+        one, other = torch._standard_gamma(torch.stack([self._alpha, self._beta])).unbind(0)
+        return self._low + self._width * (one / (one + other)).clamp(_EDGE, 1.0 - _EDGE)
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """The mean: the mode of a nearly flat column is an edge, and jumps from one to the other."""
+        return self._low + self._width * (self._alpha / (self._alpha + self._beta))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Sum over columns, of the density in the units of the action."""
+        share = ((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE)
+        kernel = (self._alpha - 1.0) * share.log() + (self._beta - 1.0) * (-share).log1p()
+        return (kernel - self._log_norm - self._width.log()).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Sum over columns, nats, of the density in the units of the action."""
+        alpha, beta, total = self._alpha, self._beta, self._alpha + self._beta
+        kernel = (alpha - 1.0) * alpha.digamma() + (beta - 1.0) * beta.digamma()
+        spread = (total - 2.0) * total.digamma()
+        return (self._log_norm - kernel + spread + self._width.log()).sum(-1)
+
+
+class BoundedAndBinary(ActionDistribution):
+    """Columns of a ScaledBeta, then binary columns, 0.0 or 1.0; all independent.
+
+    `binary` has two choices per column.
+    """
+
+    def __init__(self, bounded: ScaledBeta, binary: MaskedMultiCategorical) -> None:
+        self._bounded, self._binary = bounded, binary
+        self._columns = [part.event_shape[0] for part in (bounded, binary)]
+        super().__init__(
+            batch_shape=bounded.batch_shape,
+            event_shape=torch.Size([sum(self._columns)]),
+            validate_args=False,
+        )
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """One action per row."""
+        return self._joined(self._bounded.sample(sample_shape), self._binary.sample(sample_shape))
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """The mean of bounded columns, the more probable value of binary ones."""
+        return self._joined(self._bounded.deterministic_sample, self._binary.deterministic_sample)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Density times probability."""
+        bounded, binary = torch.split(value, self._columns, -1)
+        return self._bounded.log_prob(bounded) + self._binary.log_prob(binary.long())
+
+    def entropy(self) -> Tensor:
+        """Sum over all columns, nats."""
+        return self._bounded.entropy() + self._binary.entropy()
+
+    def _joined(self, bounded: Tensor, binary: Tensor) -> Tensor:
+        return torch.cat([bounded, binary.to(bounded.dtype)], -1)
+
+
+def _only_one(sample_shape: Sequence[int]) -> None:
+    if sample_shape:
+        raise ValueError(f"sample_shape = {tuple(sample_shape)}; expected none")

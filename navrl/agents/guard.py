@@ -13,10 +13,11 @@ class TrainingDivergedError(RuntimeError):
 
 
 def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
-    """Every env at the first, a middle and the last step: weights that change on the way show there."""
+    """Every row at the first, a middle and the last step: weights that change on the way show there."""
     steps = rollout.shape[1]
     instants = sorted({0, steps // 2, steps - 1})
-    chosen = rollout.select("observation", "action_mask", "action", "action_log_prob")
+    keys = ("observation", "action_mask", "action", "action_log_prob")
+    chosen = rollout.select(*keys, strict=False)  # not every env has a mask
     return torch.stack([chosen[:, t] for t in instants], 1)
 
 

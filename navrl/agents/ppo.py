@@ -8,11 +8,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
-from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from navrl.agents.guard import diagnose, replay_slices, require_fractions, require_positive
+from navrl.agents.loss import PPOLoss, explained
 from navrl.agents.networks import actor_critic, resolve_precision
+from navrl.agents.team import ALIVE, as_one_agent, inherited
 from navrl.compiled import CompiledLoss
 
 MINIBATCH_KEYS = (
@@ -22,6 +23,7 @@ MINIBATCH_KEYS = (
     "action_log_prob",
     "advantage",
     "value_target",
+    ALIVE,
 )
 _STEP_METRICS = (
     "loss_objective",
@@ -33,24 +35,10 @@ _STEP_METRICS = (
 )
 
 _VALUE_ROWS = 4096
-_LOSS_OPTIONS: dict[str, Any] = {
-    "functional": False,  # ordinary modules: hooks, DDP and checkpoints work
-    "loss_critic_type": "l2",
-    "normalize_advantage": True,
-    "log_explained_variance": False,  # per minibatch; we log it once per rollout
-}
-
 _GAE_OPTIONS: dict[str, Any] = {
     "value_network": None,  # we compute the values: stock GAE stacks and vmaps, three times slower
     "vectorized": False,  # a loop over time, exact and without synchronisations
 }
-
-
-class PPOLoss(ClipPPOLoss):
-    """ClipPPOLoss whose entropy is analytic; the stock one asks the host whether it is finite."""
-
-    def _get_entropy(self, dist: Any, adv_shape: torch.Size) -> Tensor:
-        return dist.entropy().unsqueeze(-1)
 
 
 class PPO:
@@ -75,6 +63,7 @@ class PPO:
         max_skipped_updates: int,
         replay_tolerance: float,
         hidden_sizes: Sequence[int],
+        entity_sizes: Sequence[int],
         activation: str,
         precision: str,
         compile_mode: str | bool,
@@ -96,6 +85,7 @@ class PPO:
             observation_spec=observation_spec,
             action_spec=action_spec,
             hidden_sizes=hidden_sizes,
+            entity_sizes=entity_sizes,
             activation=activation,
             precision=self.precision,
         )
@@ -107,7 +97,6 @@ class PPO:
             entropy_coeff=entropy_coef,
             critic_coeff=critic_coef,
             device=self.device,
-            **_LOSS_OPTIONS,
         )
         self._compiled_loss = CompiledLoss(self.loss, compile_mode)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
@@ -120,9 +109,10 @@ class PPO:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
         self._check_rollout(rollout)
         with torch.no_grad():
-            replay_error = self._replay_error(rollout)
-            batch = self._with_advantages(rollout)
-        flat = batch.select(*MINIBATCH_KEYS).reshape(-1)
+            frames, sharing = as_one_agent(rollout)
+            replay_error = self._replay_error(frames)
+            batch = self._with_advantages(frames, sharing)
+        flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
         stopped = replay_error > self.replay_tolerance
         steps: list[Tensor] = []
@@ -130,11 +120,10 @@ class PPO:
             stopped, step = self._step(minibatch, stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.
-        summary = torch.cat([replay_error.reshape(1), _explained(batch), _mean_steps(steps)])
+        summary = torch.cat([replay_error.reshape(1), explained(batch), _mean_steps(steps)])
         numbers: list[float] = summary.tolist()
         self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
-        for leaf, normaliser in self.policy.trunk.normalisers.items():
-            normaliser.update(flat.get(("observation", leaf)))
+        self.policy.trunk.learn_scales(flat)
         learning_rate = self.schedule.get_last_lr()[0]
         self.schedule.step()
         self.policy.version += 1
@@ -189,17 +178,18 @@ class PPO:
             )
 
     def _replay_error(self, rollout: TensorDictBase) -> Tensor:
-        """Largest difference between stored and recomputed log-probs, every env, three instants."""
+        """Largest difference between stored and recomputed log-probs, every row, three instants."""
         frames = replay_slices(rollout)
         again = self.policy.get_dist(frames).log_prob(frames.get("action"))
         return (again - frames.get("action_log_prob")).abs().max()
 
-    def _with_advantages(self, rollout: TensorDictBase) -> TensorDictBase:
+    def _with_advantages(self, rollout: TensorDictBase, sharing: int = 1) -> TensorDictBase:
         """A new TensorDict with values, advantages and targets; the collector's own is left alone."""
         batch = rollout.exclude("policy_version")
         batch = batch.set("next", batch.get("next").copy())
         for frames in (batch, batch.get("next")):
-            frames.set("state_value", self._values(frames))
+            value, alive = self._values(frames), frames.get(ALIVE, None)
+            frames.set("state_value", value if alive is None else inherited(value, alive, sharing))
         return self.gae(batch)
 
     def _values(self, frames: TensorDictBase) -> Tensor:
@@ -269,12 +259,6 @@ def _mean_steps(steps: list[Tensor]) -> Tensor:
     made = (1.0 - rows[:, 1]) * (1.0 - rows[:, 0])
     means = (torch.where(made.bool().unsqueeze(-1), rows, 0.0)).sum(0) / made.sum().clamp_min(1.0)
     return torch.cat([rows[:, :2].sum(0), means[2:]])
-
-
-def _explained(batch: TensorDictBase) -> Tensor:
-    """1 - residual variance over target variance of the critic, as a row."""
-    target, value = batch.get("value_target"), batch.get("state_value")
-    return (1.0 - (target - value).var() / target.var().clamp_min(1e-8)).unsqueeze(0)
 
 
 def _linear(

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 
-from navrl.agents.distributions import MaskedMultiCategorical
-from navrl.agents.networks import action_choices
+from navrl.agents.heads import head_for
+from navrl.agents.team import action_of, frames_of, group_of, in_group
 
 
 class ScriptedPolicy(TensorDictModuleBase):
@@ -25,17 +24,19 @@ class ScriptedPolicy(TensorDictModuleBase):
 
 
 class RandomPolicy(TensorDictModuleBase):
-    """Uniform over the actions that the mask allows."""
+    """Uniform over the actions that the mask allows, for every agent."""
 
     def __init__(self, *, env: Any) -> None:
         super().__init__()
-        self.in_keys, self.out_keys = ["action_mask"], ["action"]
-        self._choices = action_choices(env.action_spec)
+        self._group = group_of(env.observation_spec)
+        self._head = head_for(action_of(env.action_spec, self._group))
+        masked = "action_mask" in frames_of(env.observation_spec, self._group)
+        self.in_keys = in_group(self._group, *(["action_mask"] if masked else []))
+        self.out_keys = in_group(self._group, "action")
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """One draw per env."""
-        mask = tensordict.get("action_mask")
-        logits = torch.zeros(mask.shape, device=mask.device)
-        return tensordict.set(
-            "action", MaskedMultiCategorical(logits, mask, self._choices).sample()
-        )
+        """One draw per env and agent."""
+        frames = frames_of(tensordict, self._group)
+        outputs = self._head.uniform.expand(*frames.shape, -1)
+        frames.set("action", self._head.distribution(outputs, frames).sample())
+        return tensordict

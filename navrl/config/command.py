@@ -57,6 +57,37 @@ def run_main(function: Callable[[DictConfig], float | None], config_name: str) -
         sys.exit(1 if isinstance(error, OSError) else 2)
 
 
+def run_plain(
+    parser: argparse.ArgumentParser,
+    function: Callable[[argparse.Namespace], None],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Run function(options) as a command with flags of its own; the exit code, as run_main has them."""
+    warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+    refuse = functools.partial(_refuse_flags, parser.prog, flags)
+    setattr(parser, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
+    try:
+        function(parser.parse_args(arguments))
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None or _debugging():
+            raise
+        _report(sentence)
+        return 2 if isinstance(error, (ValueError, FileNotFoundError)) else 1
+    return 0
+
+
+def _refuse_flags(program: str, flags: Sequence[str], message: str) -> None:
+    """argparse's complaint as our sentence."""
+    words = message.split()
+    unknown = next((word for word in words if word.startswith("--")), "")
+    hint = "" if unknown in flags else did_you_mean(unknown.partition("=")[0], flags)
+    raise ConfigError(f"{' '.join(words)}{hint} (see: {program} --help)")
+
+
 def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
     """Raise one sentence about anything wrong with the arguments, before anything is created."""
     options = _parse_flags(config_name, arguments)

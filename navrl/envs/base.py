@@ -3,11 +3,12 @@
 A subclass supplies pure functions over NamedTuples of tensors (env axis last):
     initial(key) -> state                         the opening of the episodes with these keys
     advance(state, action) -> (state, events)     one decision of everybody
-    observe(state) -> ({leaf: rows}, mask)        lists of (N,) rows; which choices are allowed
+    observe(state) -> {leaf: tensor}              what a policy is told, e.g. "observation/ego" (features, N)
     judge(state) -> (terminated, truncated)       bool (N,)
-    score(before, after, events, terminated)      reward (N,) and its parts
+    score(before, after, events, terminated, truncated)   reward (N,) and its parts
     statistics(state) -> rows                     what is worth knowing of an episode at its end, (N,)
-and the specs of its observation and action.
+and the specs of what it tells and of its action. The leaves of several agents are in the group "agents",
+as "agents/observation/ego" (agents, features, N).
 """
 
 from typing import Any, NamedTuple
@@ -43,9 +44,8 @@ class BatchedEnv(EnvBase):
         seed: int,
         first_env_id: int,
         compile_mode: str | bool,
-        observation_spec: dict[str, TensorSpec],
+        observation_spec: Composite,
         action_spec: TensorSpec,
-        mask_size: int,
         reward_parts: tuple[str, ...],
         statistic_names: tuple[str, ...],
         rate_names: tuple[str, ...],
@@ -62,7 +62,7 @@ class BatchedEnv(EnvBase):
         self.statistic_names = statistic_names
         self.rate_names = rate_names  # the statistics that are 0 or 1
         self._num_parts = len(reward_parts)
-        self._declare(observation_spec, action_spec, mask_size)
+        self._declare(observation_spec, action_spec)
         self._env_id = torch.arange(num_envs, device=self.device) + first_env_id
         self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=self.device)
         self._world: World | None = None
@@ -79,16 +79,16 @@ class BatchedEnv(EnvBase):
         """The state one decision later, and what happened on the way."""
         raise TypeError(f"{type(self).__name__} lacks advance(state, action) -> (state, events)")
 
-    def observe(self, state: Any) -> tuple[dict[str, list[Tensor]], Tensor]:
-        """Rows (N,) of every observation leaf, and the action mask (choices, N)."""
-        raise TypeError(f"{type(self).__name__} lacks observe(state) -> (rows, mask)")
+    def observe(self, state: Any) -> dict[str, Tensor]:
+        """Every leaf of the observation spec but the episode, by its name with slashes; env axis last."""
+        raise TypeError(f"{type(self).__name__} lacks observe(state) -> leaves")
 
     def judge(self, state: Any) -> tuple[Tensor, Tensor]:
         """Terminated and truncated, bool (N,)."""
         raise TypeError(f"{type(self).__name__} lacks judge(state) -> (terminated, truncated)")
 
     def score(
-        self, before: Any, after: Any, events: Any, terminated: Tensor
+        self, before: Any, after: Any, events: Any, terminated: Tensor, truncated: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         """Reward (N,) and its weighted parts."""
         raise TypeError(f"{type(self).__name__} lacks score(...) -> (reward, parts)")
@@ -145,7 +145,7 @@ class BatchedEnv(EnvBase):
         """Judge and score the step; the world that has not restarted yet, and what "next" holds."""
         terminated, truncated = self.judge(after)
         truncated = truncated & ~terminated
-        reward, parts = self.score(world.state, after, events, terminated)
+        reward, parts = self.score(world.state, after, events, terminated, truncated)
         settled = World(
             state=after,
             episode=world.episode,
@@ -174,30 +174,22 @@ class BatchedEnv(EnvBase):
 
     def _leaves(self, world: World) -> dict[str, Tensor]:
         """Observation, mask and episode statistics as TorchRL wants them: env axis first."""
-        rows, mask = self.observe(world.state)
+        told = self.observe(world.state)
         episode = [world.totals[0], world.length, *self.statistics(world.state), *world.totals[1:]]
-        leaves = {f"observation/{name}": torch.stack(row, dim=-1) for name, row in rows.items()}
-        leaves["action_mask"] = mask.t().contiguous()
+        leaves = {name: leaf.movedim(-1, 0).contiguous() for name, leaf in told.items()}
         leaves["episode"] = torch.stack(episode, dim=-1)
         return leaves
 
     # ---- TorchRL's side ----------------------------------------------------------------------
 
-    def _declare(
-        self, observation: dict[str, TensorSpec], action: TensorSpec, mask_size: int
-    ) -> None:
+    def _declare(self, observation: Composite, action: TensorSpec) -> None:
         shape, device = self.batch_size, self.device
 
         def flag(*trailing: int) -> Categorical:
             return Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
 
-        self.observation_spec = Composite(
-            observation=Composite(**observation, shape=shape, device=device),
-            action_mask=flag(mask_size),
-            episode=Unbounded((*shape, len(self.episode_keys)), device=device),
-            shape=shape,
-            device=device,
-        )
+        observation["episode"] = Unbounded((*shape, len(self.episode_keys)), device=device)
+        self.observation_spec = observation
         self.action_spec = action
         self.reward_spec = Unbounded((*shape, 1), device=device)
         self.full_done_spec = Composite(
@@ -208,19 +200,26 @@ class BatchedEnv(EnvBase):
         """Leaves named "group/leaf" become nested; unchecked, because the step made the shapes."""
         nested: dict[str, Any] = {}
         for name, value in leaves.items():
-            group, slash, leaf = name.partition("/")
-            if slash:
-                nested.setdefault(group, {})[leaf] = value
-            else:
-                nested[name] = value
-        groups = {
-            key: self._unchecked(value) if isinstance(value, dict) else value
-            for key, value in nested.items()
-        }
-        return self._unchecked(groups)
+            *groups, leaf = name.split("/")
+            place = nested
+            for group in groups:
+                place = place.setdefault(group, {})
+            place[leaf] = value
+        return self._unchecked(nested, self.batch_size)
 
-    def _unchecked(self, values: dict[str, Any]) -> TensorDict:
-        return TensorDict._new_unsafe(values, batch_size=self.batch_size, device=self.device)
+    def _unchecked(self, values: dict[str, Any], batch_size: torch.Size) -> TensorDict:
+        found = {
+            key: self._unchecked(value, self._group_size(key, batch_size))
+            if isinstance(value, dict)
+            else value
+            for key, value in values.items()
+        }
+        return TensorDict._new_unsafe(found, batch_size=batch_size, device=self.device)
+
+    def _group_size(self, key: str, batch_size: torch.Size) -> torch.Size:
+        """A group of agents has their axis; other groups are as wide as what holds them."""
+        spec = self.observation_spec
+        return spec[key].shape if key in spec.keys() else batch_size  # noqa: SIM118  (no iterator)
 
     def _never_done(self) -> dict[str, Tensor]:
         return dict.fromkeys(("done", "terminated", "truncated"), self._false)

@@ -1,59 +1,69 @@
-"""Air combat for one learner: aircraft 0 against a scripted opponent in aircraft 1."""
+"""Air combat for the pilots of team 0, against pilots whom nobody trains here.
+
+One aircraft a side: TorchRL's single-agent keys. More: the learner's aircraft are the group "agents".
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torchrl.data import MultiCategorical, Unbounded
+from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 
 from navrl.compiled import Compiled
+from navrl.envs.actions import ActionKind, Order
 from navrl.envs.base import BatchedEnv
-from navrl.envs.ego import EGO_SIZE, ego_rows
-from navrl.opponents.base import Pilot
+from navrl.opponents.base import Command, Pilot, pilot_key
 from navrl.rewards.base import Transition, WeightedReward
 from navrl.sims import random
-from navrl.sims.combat import Bodies, begin, end, tick
+from navrl.sims.combat import Bodies, Pair, begin, end, tick
+from navrl.sims.combat_params import CombatParams
 from navrl.sims.combat_state import (
     Action,
-    CombatParams,
     CombatState,
     Events,
+    any_row,
     can_fire,
     decided,
+    disengaged,
     elapsed_s,
     opening_state,
+    sides,
     winner_sign,
 )
-from navrl.sims.scenarios import MidRandom
+from navrl.sims.launch import Armed
+from navrl.sims.observations.base import Observation
+from navrl.sims.scenarios import Scenario
 
-_LEARNER, _OPPONENT = 0, 1
-_RUDDER_CHOICES, _FIRE_CHOICES = 3, 2  # right, straight, left; hold, fire
-_RATES = ("win", "loss", "draw")  # of the learner's episodes
+_RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
 _STATISTICS = (*_RATES, "launches")
-_RUDDER_EDGE = 0.3  # a scripted rudder beyond it is a full one
 # Ticks per compiled graph: compile time grows with them, call overhead shrinks.
 _MAX_TICKS_PER_GRAPH = 2
 
+Memory = tuple[Tensor, ...]  # of one pilot
+
 
 class Duel(NamedTuple):
-    """The fight, and what the opponent remembers of it."""
+    """The fight, and what every opposing pilot remembers of it."""
 
     combat: CombatState
-    memory: tuple[Tensor, ...]
+    memories: tuple[Memory, ...]
 
 
 class CombatEnv(BatchedEnv):
-    """One decision per second of game time: rudder and trigger."""
+    """One decision per second of game time: rudder, trigger, and what else the action kind has."""
 
     def __init__(
         self,
         *,
         name: str,
+        team_size: int,
         headline: Mapping[str, str],
         objective: str,
         sim: CombatParams,
-        scenario: MidRandom,
+        scenario: Scenario,
+        observation: Observation,
+        action: ActionKind,
         opponent: Pilot,
         reward: WeightedReward,
         compile_mode: str | bool,
@@ -63,114 +73,203 @@ class CombatEnv(BatchedEnv):
         first_env_id: int = 0,
     ) -> None:
         self.name, self.headline, self.objective = name, dict(headline), objective
-        self._params, self._scenario = sim.checked(), scenario.checked()
-        self._opponent, self._reward = opponent, reward
+        self.team_size, self._params = team_size, sim.checked()
+        self._scenario, self._opponent, self._reward = scenario.checked(), opponent, reward
+        self._observation, self._action = observation, action
+        self._team = range(team_size)  # the learner's aircraft; the opponents' come after them
         if objective not in _RATES:
             raise ValueError(
                 f"env.objective = {objective!r}; expected one of {', '.join(_RATES)}; "
                 "change env.objective"
             )
-        if len(sim.teams) != 2:
-            raise ValueError(
-                f"env.sim.teams = {list(sim.teams)}; expected one aircraft on each of two sides; "
-                "change env.sim.teams"
-            )
+        observation.prepare(sim, device)
+        reward.prepare(sim, device)
+        scenario.to(device)
+        opponent.prepare(sim, device)
+        shape = (num_envs,) if team_size == 1 else (num_envs, team_size)
         super().__init__(
             num_envs=num_envs,
             device=device,
             seed=seed,
             first_env_id=first_env_id,
             compile_mode=compile_mode,
-            observation_spec={"ego": Unbounded((num_envs, EGO_SIZE), device=device)},
-            action_spec=MultiCategorical(
-                [_RUDDER_CHOICES, _FIRE_CHOICES], shape=(num_envs, 2), device=device
-            ),
-            mask_size=_RUDDER_CHOICES + _FIRE_CHOICES,
+            observation_spec=_observation_spec(observation, action, shape, device),
+            action_spec=_action_spec(action, shape, device),
             reward_parts=reward.names,
             statistic_names=_STATISTICS,
             rate_names=_RATES,
         )
-        ticks = sim.ticks
-        per_graph = max(n for n in range(1, _MAX_TICKS_PER_GRAPH + 1) if ticks % n == 0)
-        self._rounds_of_ticks = ticks // per_graph
+        per_graph = max(n for n in range(1, _MAX_TICKS_PER_GRAPH + 1) if sim.ticks % n == 0)
+        self._rounds_of_ticks = sim.ticks // per_graph
         self._ticks_per_graph = per_graph
         self._begin = Compiled(self._begin_eager, compile_mode)
         self._fly = Compiled(self._fly_eager, compile_mode)
         self._end = Compiled(self._end_eager, compile_mode)
 
     def initial(self, key: Tensor) -> Duel:
-        """Both at the scenario's opening, the opponent with a fresh memory."""
-        combat = opening_state(self._params, self._scenario.opening(key))
-        return Duel(combat, self._opponent.initial(key))
+        """Everybody at the scenario's opening, the opponents with fresh memories."""
+        combat = opening_state(self._params, self._scenario.opening(key, self.team_size))
+        return Duel(combat, self._pilots_begin(self._opponent, key, self._foes))
 
     def advance(self, state: Duel, action: Tensor) -> tuple[Duel, Events]:
-        """Opponent and learner decide from the same instant, then everybody flies."""
-        bodies, memory = self._begin(state, action)
+        """Opponents and learner decide from the same instant, then everybody flies."""
+        given = None
+        if not self._opponent.compilable:
+            given = self._commands(self._opponent, state.combat, self._foes, state.memories)
+        orders, bodies, armed, memories = self._begin(state, action, given)
         for _ in range(self._rounds_of_ticks):
-            bodies = self._fly(bodies)
-        return self._end(state, bodies, memory)
+            bodies = self._fly(orders, bodies)
+        return self._end(state, orders, bodies, armed, memories)
 
-    def _begin_eager(self, state: Duel, action: Tensor) -> tuple[Bodies, tuple[Tensor, ...]]:
-        command, memory = self._opponent.act(self._params, state.combat, _OPPONENT, state.memory)
-        rudder = (action[:, 0] - 1).to(torch.float32)
-        orders = Action(
-            rudder=torch.stack([rudder, command.rudder]),
-            throttle=torch.stack([torch.ones_like(rudder), command.throttle]),
-            fire=torch.stack([action[:, 1] == 1, command.fire]),
+    def _begin_eager(
+        self,
+        state: Duel,
+        action: Tensor,
+        given: tuple[list[Command], tuple[Memory, ...]] | None,
+    ) -> tuple[Pair, Bodies, tuple[Armed, Armed], tuple[Memory, ...]]:
+        commands, memories = given or self._commands(
+            self._opponent, state.combat, self._foes, state.memories
         )
-        return begin(self._params, state.combat, orders), memory
+        actions = (action,) if self.team_size == 1 else action.unbind(1)
+        orders = _joined([self._action.orders(own) for own in actions], commands)
+        return *begin(self._params, state.combat, orders), memories
 
-    def _fly_eager(self, bodies: Bodies) -> Bodies:
+    def _fly_eager(self, orders: Pair, bodies: Bodies) -> Bodies:
         for _ in range(self._ticks_per_graph):
-            bodies = tick(self._params, bodies)
+            bodies = tick(self._params, orders, bodies)
         return bodies
 
     def _end_eager(
-        self, state: Duel, bodies: Bodies, memory: tuple[Tensor, ...]
+        self,
+        state: Duel,
+        orders: Pair,
+        bodies: Bodies,
+        armed: tuple[Armed, Armed],
+        memories: tuple[Memory, ...],
     ) -> tuple[Duel, Events]:
-        combat, events = end(self._params, state.combat, bodies)
-        return Duel(combat, memory), events
+        combat, events = end(self._params, state.combat, orders, bodies, armed)
+        return Duel(combat, memories), events
 
-    def observe(self, state: Duel) -> tuple[dict[str, list[Tensor]], Tensor]:
-        """The learner's ego-centric picture, and which triggers may be pulled."""
-        ready = can_fire(self._params, state.combat)[_LEARNER]
-        always = torch.ones_like(ready)
-        mask = torch.stack([*([always] * (_RUDDER_CHOICES + 1)), ready])
-        return {"ego": ego_rows(self._params, state.combat, _LEARNER)}, mask
+    def observe(self, state: Duel) -> dict[str, Tensor]:
+        """What every pilot of the learner is told, and which choices it has."""
+        combat, params = state.combat, self._params
+        ready = can_fire(params, combat)
+        enemies_alive = sides(params, combat.aircraft.alive)[1]
+        told = [self._observation.rows(params, combat, me) for me in self._team]
+        masks = [self._action.mask(ready[me], enemies_alive) for me in self._team]
+        if self.team_size == 1:
+            leaves = {f"observation/{leaf}": rows for leaf, rows in told[0].items()}
+            return leaves | {"action_mask": masks[0]}
+        leaves = {
+            f"agents/observation/{leaf}": torch.stack([rows[leaf] for rows in told])
+            for leaf in self._observation.leaves
+        }
+        alive = sides(params, combat.aircraft.alive)[0].unsqueeze(1)
+        return leaves | {"agents/action_mask": torch.stack(masks), "agents/alive": alive}
 
     def judge(self, state: Duel) -> tuple[Tensor, Tensor]:
-        """Over when one side is dead or nobody has missiles; cut at the time limit."""
+        """Over when one side is dead or nobody has missiles; cut at the time limit or far apart."""
         late = elapsed_s(self._params, state.combat) >= self._params.time_limit_s
-        return decided(self._params, state.combat), late
+        return decided(self._params, state.combat), late | disengaged(self._params, state.combat)
 
     def score(
-        self, before: Duel, after: Duel, events: Events, terminated: Tensor
+        self, before: Duel, after: Duel, events: Events, terminated: Tensor, truncated: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         """The configured reward terms."""
         return self._reward(
-            Transition(self._params, before.combat, after.combat, events, terminated)
+            Transition(self._params, before.combat, after.combat, events, terminated, truncated)
         )
 
     def statistics(self, state: Duel) -> list[Tensor]:
-        """Win, loss, draw (a time limit is a draw) and missiles launched, as 0 or 1 and counts."""
-        sign = winner_sign(self._params, state.combat, self._params.teams[_LEARNER])
-        launches = self._params.rounds - state.combat.aircraft.rounds[_LEARNER]
-        return [(sign > 0).float(), (sign < 0).float(), (sign == 0).float(), launches.float()]
+        """How it stands for the learner, as 0 or 1 (a time limit is a draw), and missiles per aircraft."""
+        params, craft = self._params, state.combat.aircraft
+        sign = winner_sign(params, state.combat, 0)
+        mine, theirs = (any_row(side) for side in sides(params, craft.alive))
+        launches = params.rounds - sides(params, craft.rounds)[0]
+        rates = [sign > 0, sign < 0, sign == 0, ~theirs, mine]
+        return [*(rate.float() for rate in rates), launches.float().mean(0)]
 
     def pilot_action(
-        self, pilot: Pilot, memory: tuple[Tensor, ...] | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What a scripted pilot would do in the learner's seat; memory None begins an episode."""
-        if memory is None:
-            memory = pilot.initial(random.mix(self.episode_key() ^ 1))  # not the opponent's draw
-        command, memory = pilot.act(self._params, self.combat_state, _LEARNER, memory)
-        rudder = (
-            1 + (command.rudder > _RUDDER_EDGE).long() - (command.rudder < -_RUDDER_EDGE).long()
-        )
-        return torch.stack([rudder, command.fire.long()], dim=-1), memory
+        self, pilot: Pilot, memories: tuple[Memory, ...] | None
+    ) -> tuple[Tensor, tuple[Memory, ...]]:
+        """What scripted pilots would do in the learner's seats; memories None begin an episode."""
+        if memories is None:
+            # Not the opponents' draws: the same pilot on both sides is two pilots.
+            pilot.prepare(self._params, self.device)
+            memories = self._pilots_begin(pilot, random.mix(self.episode_key() ^ 1), self._team)
+        commands, memories = self._commands(pilot, self.combat_state, self._team, memories)
+        actions = [self._action.nearest(*command, None) for command in commands]
+        return actions[0] if self.team_size == 1 else torch.stack(actions, 1), memories
+
+    @property
+    def _foes(self) -> range:
+        return range(self.team_size, 2 * self.team_size)
+
+    @staticmethod
+    def _pilots_begin(pilot: Pilot, key: Tensor, seats: range) -> tuple[Memory, ...]:
+        return tuple(pilot.initial(pilot_key(key, number)) for number in range(len(seats)))
+
+    def _commands(
+        self, pilot: Pilot, combat: CombatState, seats: range, memories: tuple[Memory, ...]
+    ) -> tuple[list[Command], tuple[Memory, ...]]:
+        decided_by = [
+            pilot.act(self._params, combat, me, memory)
+            for me, memory in zip(seats, memories, strict=True)
+        ]
+        return [command for command, _ in decided_by], tuple(after for _, after in decided_by)
 
     @property
     def combat_state(self) -> CombatState:
         """The simulator's state, for replays and tests."""
         state: Any = self._started().state
         return state.combat
+
+    @property
+    def params(self) -> CombatParams:
+        """The constants of the fight."""
+        return self._params
+
+
+def _joined(mine: list[Order], theirs: list[Command]) -> Action:
+    """Orders of everybody, rows (A, N); scripted pilots fire at the nearest."""
+    everybody: list[Order | Command] = [*mine, *theirs]
+    asked = [order.target for order in mine if order.target is not None]
+    nearest = [torch.full_like(row, -1) for row in asked]
+    return Action(
+        rudder=torch.stack([order.rudder for order in everybody]),
+        throttle=torch.stack([order.throttle for order in everybody]),
+        fire=torch.stack([order.fire for order in everybody]),
+        target=torch.stack(asked + nearest) if asked else None,
+    )
+
+
+def _observation_spec(
+    observation: Observation, action: ActionKind, shape: tuple[int, ...], device: Any
+) -> Composite:
+    """Specs of what one pilot is told, in the group "agents" where there are several."""
+
+    def flag(*trailing: int) -> Categorical:
+        return Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
+
+    leaves = {
+        name: flag(*trailing)
+        if name.endswith("_mask")
+        else Unbounded((*shape, *trailing), device=device)
+        for name, trailing in observation.leaves.items()
+    }
+    told = {
+        "observation": Composite(leaves, shape=shape, device=device),
+        "action_mask": flag(action.mask_size),
+    }
+    if len(shape) == 1:
+        return Composite(told, shape=shape, device=device)
+    group = Composite({**told, "alive": flag(1)}, shape=shape, device=device)
+    return Composite(agents=group, shape=shape[:1], device=device)
+
+
+def _action_spec(action: ActionKind, shape: tuple[int, ...], device: Any) -> TensorSpec:
+    spec = action.spec(shape, device)
+    if len(shape) == 1:
+        return spec
+    group = Composite(action=spec, shape=shape, device=device)
+    return Composite(agents=group, shape=shape[:1], device=device)

@@ -1,12 +1,16 @@
 """What every scripted pilot is: pure functions over the simulator state, one row of memory per env."""
 
 import math
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState
+
+Bounds = tuple[float, float]  # a threshold is drawn between them, anew for every episode
 
 
 class Command(NamedTuple):
@@ -17,35 +21,36 @@ class Command(NamedTuple):
     fire: Tensor  # bool
 
 
-class Pilot(Protocol):
-    """A scripted opponent; memory is a tuple of (N,) tensors that starts anew with every episode."""
+class Pilot:
+    """An opponent; memory is a tuple of (N,) tensors that starts anew with every episode."""
+
+    compilable = True  # False: it holds networks, and acts outside of the compiled step
+
+    def prepare(self, params: CombatParams, device: torch.device | str) -> None:
+        """Make or move the tensors that it holds; once, before the first episode."""
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
         """Memory at the start of the episodes with these keys."""
+        raise TypeError(f"{type(self).__name__} lacks initial(key) -> memory")
 
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """The command of aircraft `me`, and the memory after it."""
+        raise TypeError(f"{type(self).__name__} lacks act(...) -> (command, memory)")
 
 
-_FULL_RUDDER_ERROR_RAD = math.radians(20.0)
-_SIN_FULL_RUDDER = math.sin(_FULL_RUDDER_ERROR_RAD)
+def pilot_key(key: Tensor, number: int) -> Tensor:
+    """The key of the pilot with this number in a team: every one draws thresholds of its own."""
+    return key if number == 0 else random.mix(key ^ (16 + number))
 
 
-def steer(cos_error: Tensor, sin_error: Tensor) -> Tensor:
-    """Rudder that removes a heading error: proportional, full beyond 20 degrees; astern it is left.
-
-    From the error's cosine and sine, without an inverse function: cheaper, and its bits do not depend on
-    the batch size, as those of atan2 do.
-    """
-    direction = torch.where(sin_error >= 0.0, 1.0, -1.0)
-    sine = sin_error.clamp(-_SIN_FULL_RUDDER, _SIN_FULL_RUDDER)
-    square = sine * sine
-    angle = sine * (1.0 + square * (1.0 / 6 + square * (3.0 / 40 + square * (15.0 / 336))))  # asin
-    return torch.where(cos_error > 0.0, angle / _FULL_RUDDER_ERROR_RAD, direction).clamp(-1.0, 1.0)
+def draw_thresholds(key: Tensor, bounds: Sequence[Bounds]) -> tuple[Tensor, ...]:
+    """One number in [low, high) for each of the bounds, fields (N,)."""
+    draws = random.uniform(key, random.SCRIPT, len(bounds))
+    return tuple(low + (high - low) * draw for (low, high), draw in zip(bounds, draws, strict=True))
 
 
-def between(bounds: tuple[float, float], draw: Tensor) -> Tensor:
-    """A number in [0, 1) stretched over [low, high)."""
-    return bounds[0] + (bounds[1] - bounds[0]) * draw
+def cosines(angles_rad: Bounds) -> Bounds:
+    """The bounds of an angle as those of its cosine, which is what a View knows."""
+    return math.cos(angles_rad[0]), math.cos(angles_rad[1])

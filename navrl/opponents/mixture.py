@@ -8,31 +8,31 @@ from torch import Tensor
 from navrl.opponents.base import Command, Pilot
 from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState
+from navrl.sims.weighted import Weights
 
 
-class Mixture:
+class Mixture(Pilot):
     """All pilots think in every env, the drawn one is obeyed: no branch, no host synchronisation."""
 
     def __init__(self, *, pilots: Mapping[str, Pilot], weights: Mapping[str, float]) -> None:
-        usable = sum(weights.values()) > 0.0 and min(weights.values()) >= 0.0
-        if set(pilots) != set(weights) or not usable:
-            raise ValueError(
-                f"opponent.weights = {dict(weights)}; expected a weight of 0 or more, not all 0, "
-                f"for each of {sorted(pilots)}; change opponent.weights"
-            )
         self.pilots = dict(pilots)
         nobody = torch.zeros(0, dtype=torch.int64)
         self.sizes = [len(pilot.initial(nobody)) for pilot in self.pilots.values()]  # of memories
-        self.weights = [float(weights[name]) for name in self.pilots]
+        self.weights = Weights(names=self.pilots, weights=weights, setting="opponent.weights")
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """From the next episode of each env on, draw the pilots this often."""
+        self.weights.set(weights)
+
+    def prepare(self, params: CombatParams, device: torch.device | str) -> None:
+        """The weights, and what the pilots hold."""
+        self.weights.to(device)
+        for pilot in self.pilots.values():
+            pilot.prepare(params, device)
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
         """The choice of the episode, then the memories of all pilots."""
-        draw = random.uniform(key, random.LEAGUE, 1)[0] * sum(self.weights)
-        choice = torch.zeros_like(draw, dtype=torch.int32)
-        edge = 0.0
-        for weight in self.weights[:-1]:
-            edge += weight
-            choice = choice + (draw >= edge).to(torch.int32)
+        choice = self.weights.choose(random.uniform(key, random.LEAGUE, 1)[0])
         memories = [field for pilot in self.pilots.values() for field in pilot.initial(key)]
         return (choice, *memories)
 

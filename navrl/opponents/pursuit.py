@@ -5,12 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Command
-from navrl.sims.combat_state import CombatParams, CombatState, enemies_of
-from navrl.sims.relative import aircraft, look
+from navrl.opponents.base import Command, Pilot
+from navrl.sims.combat_state import CombatParams, CombatState
+from navrl.sims.relative import aircraft, focal_enemy, look
 
 
-class Pursuit:
+class Pursuit(Pilot):
     """Bang-bang pure pursuit."""
 
     def __init__(self, *, dead_zone_rad: float) -> None:
@@ -24,7 +24,7 @@ class Pursuit:
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """Full rudder towards the enemy outside the dead zone; left when it is dead astern."""
-        view = look(aircraft(state, me), aircraft(state, enemies_of(params, me)[0]))
+        view = look(aircraft(state, me), focal_enemy(params, state, me))
         aligned = view.sin_bearing.abs() < self.sin_dead_zone
         rudder = torch.where(aligned & (view.cos_bearing > 0.0), 0.0, torch.sign(view.sin_bearing))
         rudder = torch.where(aligned & (view.cos_bearing <= 0.0), 1.0, rudder)

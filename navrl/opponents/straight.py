@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Command
+from navrl.opponents.base import Command, Pilot
 from navrl.sims.combat_state import CombatParams, CombatState
 
 
-class Straight:
+class Straight(Pilot):
     """No manoeuvre, no fire."""
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
@@ -18,8 +18,7 @@ class Straight:
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """Rudder 0, full throttle."""
-        speed = state.aircraft.motion.speed_mps[me]
-        rudder = torch.zeros_like(speed)
+        rudder = torch.zeros_like(state.aircraft.motion.speed_mps[me])
         return Command(
-            rudder, torch.ones_like(speed), torch.zeros_like(speed, dtype=torch.bool)
+            rudder, torch.ones_like(rudder), torch.zeros_like(rudder, dtype=torch.bool)
         ), ()

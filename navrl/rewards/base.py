@@ -1,10 +1,12 @@
 """A reward is a sum of named terms; every term is logged under its name."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from navrl.sims.weighted import Coefficients
 
 
 class Transition(NamedTuple):
@@ -14,32 +16,50 @@ class Transition(NamedTuple):
     before: Any
     after: Any
     events: Any
-    terminated: Tensor  # bool (N,)
+    terminated: Tensor  # bool (N,), the fight is over
+    truncated: Tensor  # bool (N,), cut before it was over; never where terminated
+    team: int = 0  # whose reward it is
 
 
 Term = Callable[[Transition], Tensor]
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A term that holds tensors, made once the simulator and the device are known."""
+
+    def prepare(self, params: Any, device: torch.device | str) -> None:
+        """Make them."""
 
 
 class WeightedReward:
     """Calls every term and weighs it."""
 
     def __init__(self, *, terms: Mapping[str, Term], weights: Mapping[str, float]) -> None:
-        if set(terms) != set(weights):
-            raise ValueError(
-                f"reward.weights names {sorted(weights)}; expected exactly the terms {sorted(terms)}; "
-                "change reward.weights"
-            )
         self.terms = dict(terms)
-        self.weights = {name: float(weights[name]) for name in self.terms}
+        self.weights = Coefficients(names=self.terms, weights=weights, setting="reward.weights")
 
     @property
     def names(self) -> tuple[str, ...]:
         """Term names, in the order of the parts."""
-        return tuple(self.terms)
+        return self.weights.names
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Weigh the terms like this from now on; one number for every term."""
+        self.weights.set(weights)
+
+    def prepare(self, params: Any, device: torch.device | str) -> None:
+        """Live on this device, and let the terms make what they hold."""
+        self.weights.to(device)
+        for term in self.terms.values():
+            if isinstance(term, Prepared):
+                term.prepare(params, device)
 
     def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
         """The reward (N,), and the weighted part of each term."""
-        parts = [self.weights[name] * term(transition) for name, term in self.terms.items()]
+        weights = self.weights.tensor.unbind()
+        terms = self.terms.values()
+        parts = [weight * term(transition) for weight, term in zip(weights, terms, strict=True)]
         total = torch.zeros_like(transition.terminated, dtype=torch.float32)
         for part in parts:
             total = total + part

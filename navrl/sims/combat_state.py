@@ -1,88 +1,18 @@
-"""What is true of N fights: constants, state, events, and questions about them.
+"""What is true of N fights: state, events, and questions about them.
 
-Shapes: A aircraft, K missile channels per aircraft, N envs (last and contiguous).
+Shapes: A aircraft (the first half flies for team 0), K missile channels per aircraft, N envs (last and
+contiguous).
 """
 
-import math
+import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from navrl.sims.flight import Body, Motion, check_step
-
-UNLIMITED = 1 << 30  # rounds; never counted down to zero
-
-
-class CombatParams(NamedTuple):
-    """Constants of one kind of combat; Python numbers, so a compiled step folds them in."""
-
-    fighter: Body
-    missile: Body
-    teams: tuple[int, ...]  # team of each aircraft
-    channels: int  # missiles one aircraft can have in the air
-    ammunition: int | None  # rounds per aircraft, None: unlimited
-    burn_time_s: float
-    launch_offset_m: float
-    hit_radius_m: float
-    self_destruct_speed_mps: float  # below it a missile without thrust ends
-    max_missile_age_s: float
-    navigation_gain: float
-    decision_s: float  # time between two actions at time_scale 1
-    time_scale: float  # stretches the decision, never the tick
-    tick_s: float  # longest physics step
-    time_limit_s: float
-
-    @property
-    def ticks(self) -> int:
-        """Physics steps per decision."""
-        return math.ceil(self.decision_s * self.time_scale / self.tick_s - 1e-9)
-
-    @property
-    def dt_s(self) -> float:
-        """Physics step."""
-        return self.decision_s * self.time_scale / self.ticks
-
-    @property
-    def step_s(self) -> float:
-        """Game time per decision."""
-        return self.decision_s * self.time_scale
-
-    @property
-    def burn_ticks(self) -> int:
-        """Ticks with thrust after a launch."""
-        return round(self.burn_time_s / self.dt_s)
-
-    @property
-    def max_age_ticks(self) -> int:
-        """Ticks after which any missile ends."""
-        return round(self.max_missile_age_s / self.dt_s)
-
-    @property
-    def rounds(self) -> int:
-        """Ammunition at the start of an episode."""
-        return UNLIMITED if self.ammunition is None else self.ammunition
-
-    def checked(self) -> "CombatParams":
-        """Self, or a ValueError that says which constant is impossible."""
-        for name in ("decision_s", "time_scale", "tick_s", "time_limit_s", "hit_radius_m"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(
-                    f"env.sim.{name} = {getattr(self, name)}; expected more than 0; change env.sim.{name}"
-                )
-        if self.rounds < 1:
-            raise ValueError(
-                f"env.sim.ammunition = {self.ammunition}; expected 1 or more, or null for "
-                "unlimited; change env.sim.ammunition"
-            )
-        if len(set(self.teams)) < 2 or self.channels < 1:
-            raise ValueError(
-                f"env.sim.teams = {self.teams} with {self.channels} channels; expected two or more "
-                "teams and at least one channel; change env.sim.teams or env.sim.channels"
-            )
-        check_step(self.fighter, self.dt_s)
-        check_step(self.missile, self.dt_s)
-        return self
+from navrl.sims.combat_params import CombatParams as CombatParams  # the state's questions take it
+from navrl.sims.flight import Motion
 
 
 class Aircraft(NamedTuple):
@@ -90,8 +20,10 @@ class Aircraft(NamedTuple):
 
     motion: Motion
     rudder: Tensor  # last command, -1 .. 1, positive turns left (counter-clockwise)
+    throttle: Tensor  # last command, 0 .. 1
     alive: Tensor  # bool
     rounds: Tensor  # int32, missiles left
+    cooldown: Tensor  # int32, decisions until the trigger works again
 
 
 class Missiles(NamedTuple):
@@ -101,6 +33,7 @@ class Missiles(NamedTuple):
     active: Tensor  # bool
     age_ticks: Tensor  # int32
     target: Tensor  # int32, index of the aircraft it flies at
+    line_of_sight_rad: tuple[Tensor, ...]  # one tick ago; the legacy model alone remembers it
 
 
 class CombatState(NamedTuple):
@@ -117,6 +50,9 @@ class Action(NamedTuple):
     rudder: Tensor
     throttle: Tensor
     fire: Tensor  # bool
+    target: Tensor | None = (
+        None  # int32, index of the aircraft to fire at; None, or dead: the nearest
+    )
 
 
 class Events(NamedTuple):
@@ -135,15 +71,22 @@ def opening_state(params: CombatParams, motion: Motion) -> CombatState:
     device = motion.x_m.device
     parked = Motion(*(field.unsqueeze(1).expand(shape).clone() for field in motion))
     zeros = torch.zeros(shape, dtype=torch.int32, device=device)
+    remembered = (torch.zeros(shape, device=device),) if params.model == "legacy" else ()
     return CombatState(
         aircraft=Aircraft(
             motion=motion,
             rudder=torch.zeros_like(motion.x_m),
+            throttle=torch.ones_like(motion.x_m),
             alive=torch.ones_like(motion.x_m, dtype=torch.bool),
             rounds=torch.full_like(motion.x_m, params.rounds, dtype=torch.int32),
+            cooldown=torch.zeros_like(motion.x_m, dtype=torch.int32),
         ),
         missiles=Missiles(
-            motion=parked, active=zeros.bool(), age_ticks=zeros, target=zeros.clone()
+            motion=parked,
+            active=zeros.bool(),
+            age_ticks=zeros,
+            target=zeros.clone(),
+            line_of_sight_rad=remembered,
         ),
         decision=torch.zeros(shape[-1:], dtype=torch.int32, device=device),
     )
@@ -151,43 +94,51 @@ def opening_state(params: CombatParams, motion: Motion) -> CombatState:
 
 def decided(params: CombatParams, state: CombatState) -> Tensor:
     """At most one team is alive, or nobody has a missile left in rack or air; bool (N,)."""
-    return is_over(
-        params,
-        list(state.aircraft.alive.unbind(0)),
-        list(state.aircraft.rounds.unbind(0)),
-        list(state.missiles.active.flatten(0, 1).unbind(0)),
-    )
+    craft = state.aircraft
+    fields = (sides(params, f) for f in (craft.alive, craft.rounds, state.missiles.active))
+    return is_over(params, *fields)
 
 
-def is_over(
-    params: CombatParams, alive: list[Tensor], rounds: list[Tensor], active: list[Tensor]
-) -> Tensor:
-    """`decided` over lists of (N,) tensors: aircraft alive, their rounds, missiles active."""
-    teams = list(_any_by_team(params, alive).values())
-    over = sum((side.to(torch.int32) for side in teams[1:]), teams[0].to(torch.int32)) <= 1
+TwoSides = tuple[Tensor, Tensor]
+
+
+def is_over(params: CombatParams, alive: TwoSides, rounds: TwoSides, active: TwoSides) -> Tensor:
+    """`decided` by side: who is alive (S, N), rounds left (S, N), missiles active (S, K, N)."""
+    first, second = any_row(alive[0]), any_row(alive[1])
+    over = ~(first & second)
+    flying = any_row(active[0].flatten(0, 1)) | any_row(active[1].flatten(0, 1))
+    if params.resolve_in_flight:
+        over = (over & ~flying) | ~(first | second)
     if params.ammunition is None:
         return over
-    threat = torch.zeros_like(over)
-    for flag in active:
-        threat = threat | flag
-    for left, lives in zip(rounds, alive, strict=True):
-        threat = threat | (lives & (left > 0))
-    return over | ~threat
+    armed = any_row(alive[0] & (rounds[0] > 0)) | any_row(alive[1] & (rounds[1] > 0))
+    return over | ~(flying | armed)
+
+
+def disengaged(params: CombatParams, state: CombatState) -> Tensor:
+    """Everybody is out of everybody's reach and nothing is in the air; bool (N,)."""
+    if params.disengage_range_m is None:
+        return torch.zeros_like(state.decision, dtype=torch.bool)
+    limit = params.disengage_range_m**2
+    near = any_row(state.missiles.active.flatten(0, 1))
+    x, y, alive = state.aircraft.motion.x_m, state.aircraft.motion.y_m, state.aircraft.alive
+    for mine in range(params.team_size):
+        for other in range(params.team_size, 2 * params.team_size):
+            square = (x[mine] - x[other]) ** 2 + (y[mine] - y[other]) ** 2
+            near = near | (alive[mine] & alive[other] & (square < limit))
+    return ~near
 
 
 def enemies_of(params: CombatParams, me: int) -> list[int]:
-    """Indices of all aircraft of other teams."""
+    """Indices of all aircraft of the other team."""
     return [i for i, team in enumerate(params.teams) if team != params.teams[me]]
 
 
 def winner_sign(params: CombatParams, state: CombatState, team: int) -> Tensor:
-    """+1 where only `team` is alive, -1 where only others are, 0 otherwise; float32 (N,)."""
-    alive = _any_by_team(params, list(state.aircraft.alive.unbind(0)))
-    others = torch.zeros_like(alive[team])
-    for name, flag in alive.items():
-        if name != team:
-            others = others | flag
-    return (alive[team] & ~others).float() - (others & ~alive[team]).float()
+    """+1 where only `team` is alive, -1 where only the other is, 0 otherwise; float32 (N,)."""
+    living = [any_row(side) for side in sides(params, state.aircraft.alive)]
+    mine, theirs = living[team], living[1 - team]
+    return (mine & ~theirs).float() - (theirs & ~mine).float()
 
 
 def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
@@ -196,13 +147,41 @@ def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
 
 
 def can_fire(params: CombatParams, state: CombatState) -> Tensor:
-    """Alive, a round left and a free channel; bool (A, N)."""
-    free = ~state.missiles.active.all(1)
-    return state.aircraft.alive & free & (state.aircraft.rounds > 0)
+    """Alive, a round left, the trigger not in its pause, and a channel; bool (A, N)."""
+    craft = state.aircraft
+    ready = craft.alive & (craft.rounds > 0) & (craft.cooldown == 0)
+    if params.channel_mode == "recycle":
+        return ready
+    return ready & any_row((~state.missiles.active).transpose(0, 1))
 
 
-def _any_by_team(params: CombatParams, flags: list[Tensor]) -> dict[int, Tensor]:
-    teams: dict[int, Tensor] = {}
-    for team, flag in zip(params.teams, flags, strict=True):
-        teams[team] = teams[team] | flag if team in teams else flag
-    return teams
+def any_row(flags: Tensor) -> Tensor:
+    """`flags.any(0)`, written out: compilers turn the reduction of a few rows of bool into slow code."""
+    first, *others = flags.unbind(0)
+    return functools.reduce(torch.logical_or, others, first)
+
+
+def sides(params: CombatParams, field: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of team 0 and of team 1."""
+    return field[: params.team_size], field[params.team_size :]
+
+
+def split_motion(params: CombatParams, motion: Motion) -> tuple[Motion, Motion]:
+    """The motion of team 0 and of team 1."""
+    both = [sides(params, field) for field in motion]
+    return Motion(*(pair[0] for pair in both)), Motion(*(pair[1] for pair in both))
+
+
+def join(rows: Sequence[Tensor]) -> Tensor:
+    """Rows of sides as one field again."""
+    return rows[0] if len(rows) == 1 else torch.cat(list(rows))
+
+
+def join_motion(motions: Sequence[Motion]) -> Motion:
+    """Both sides' motion as one again."""
+    return Motion(*(join(fields) for fields in zip(*motions, strict=True)))
+
+
+def map_motion(function: Callable[[Tensor], Tensor], motion: Motion) -> Motion:
+    """The motion with every field transformed."""
+    return Motion(*(function(field) for field in motion))

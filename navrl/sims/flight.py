@@ -20,6 +20,7 @@ class Body(NamedTuple):
     turn_radius_m: float  # at full rudder, at any speed
     thrust_mps2: float  # at full throttle, per unit of mass
     lift_to_drag: float  # best ratio; sets the induced drag
+    max_load_g: float | None  # of the structure; None: no limit
 
     @property
     def drag(self) -> float:
@@ -49,33 +50,46 @@ class Motion(NamedTuple):
 
 def check_step(body: Body, dt_s: float) -> None:
     """Refuse a step beyond which the series in `fly` are no longer exact in float32."""
+    top_speed_mps = max((body.thrust_mps2 / body.drag) ** 0.5, 500.0)
     growth = body.thrust_mps2 * body.full_rudder_drag * dt_s**2
-    speed_mps = max((body.thrust_mps2 / body.drag) ** 0.5, 500.0)
-    half_turn = speed_mps * dt_s / (2.0 * body.turn_radius_m)
-    if dt_s <= 0.0 or growth > 0.04 or half_turn > 0.5:
+    slowdown = growth + body.full_rudder_drag * top_speed_mps * dt_s
+    half_turn = top_speed_mps * dt_s / (2.0 * body.turn_radius_m)
+    if dt_s <= 0.0 or growth > 0.02 or slowdown > 0.5 or half_turn > 0.25:
         raise ValueError(
             f"physics step of {dt_s} s is not usable for {body}; expected a positive step, shorter "
             "for more thrust or a smaller turn radius; change env.sim.tick_s"
         )
 
 
-def fly(body: Body, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, dt_s: float) -> Motion:
-    """The motion after dt_s of constant rudder and thrust."""
-    c = body.drag + body.induced * (rudder / body.turn_radius_m) ** 2
-    # With a = sqrt(T c):  cosh(a dt) - 1 and sinh(a dt) / a as series in (a dt)^2, which need no square
-    # root, hold for T = 0 too, and are exact in float32 for the steps that check_step lets pass.
+def fly(
+    body: Body, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, dt_s: float | Tensor
+) -> Motion:
+    """The motion after dt_s of constant rudder and thrust.
+
+    With a = sqrt(T c):  w = cosh(a dt) - 1 + c v sinh(a dt) / a  gives the path log1p(w) / c and, through
+    its derivative, the speed. All functions are series that check_step keeps exact in float32: no square
+    root, so T = 0 needs no case of its own, and one division.
+    """
+    speed = motion.speed_mps
+    rudder = _held(body, rudder, speed)
+    c = body.drag + (body.induced / body.turn_radius_m**2) * (rudder * rudder)
     g = thrust_mps2 * c * (dt_s * dt_s)
-    cosh_minus_1 = g * (1.0 / 2 + g * (1.0 / 24 + g * (1.0 / 720)))
-    sinh_over_a = dt_s * (1.0 + g * (1.0 / 6 + g * (1.0 / 120 + g * (1.0 / 5040))))
-    cv_sinh = c * motion.speed_mps * sinh_over_a
-    speed_mps = (motion.speed_mps * (1.0 + cosh_minus_1) + thrust_mps2 * sinh_over_a) / (
-        1.0 + cosh_minus_1 + cv_sinh
+    sinh_over_a = dt_s + (dt_s / 6.0) * g * (1.0 + g * (1.0 / 20.0))
+    w_over_c = thrust_mps2 * (dt_s * dt_s) * (0.5 + g * (1.0 / 24.0)) + speed * sinh_over_a
+    w = c * w_over_c
+    inverse = 1.0 / ((1.0 + w) * (2.0 + w))
+    gain = speed + thrust_mps2 * (
+        sinh_over_a + speed * c * (dt_s * dt_s) * (0.5 + g * (1.0 / 24.0))
     )
-    path_m = torch.log1p(cosh_minus_1 + cv_sinh) / c
+    half = (1.0 + w) * inverse  # 1 / (2 + w)
+    z = w * half
+    z = z * z
+    # log1p(w) = 2 atanh(w / (2 + w))
+    path_m = 2.0 * w_over_c * half * (1.0 + z * (1.0 / 3 + z * (1.0 / 5 + z * (1.0 / 7))))
     half_turn = rudder * path_m * (0.5 / body.turn_radius_m)
     h = half_turn * half_turn
-    sinc = 1.0 - h * (1.0 / 6 - h * (1.0 / 120 - h * (1.0 / 5040 - h * (1.0 / 362880))))
-    cos_h = 1.0 - h * (1.0 / 2 - h * (1.0 / 24 - h * (1.0 / 720 - h * (1.0 / 40320))))
+    sinc = 1.0 - h * (1.0 / 6 - h * (1.0 / 120 - h * (1.0 / 5040)))
+    cos_h = 1.0 - h * (1.0 / 2 - h * (1.0 / 24 - h * (1.0 / 720)))
     sin_h = half_turn * sinc
     chord_m = path_m * sinc
     cos_mid = motion.cos_heading * cos_h - motion.sin_heading * sin_h
@@ -85,8 +99,17 @@ def fly(body: Body, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, dt_s: f
         y_m=motion.y_m + chord_m * sin_mid,
         cos_heading=cos_mid * cos_h - sin_mid * sin_h,
         sin_heading=sin_mid * cos_h + cos_mid * sin_h,
-        speed_mps=speed_mps,
+        speed_mps=gain * (2.0 + w) * inverse,
     )
+
+
+def _held(body: Body, rudder: Tensor, speed_mps: Tensor) -> Tensor:
+    """The rudder that the structure allows at this speed."""
+    if body.max_load_g is None:
+        return rudder
+    limit = body.max_load_g * GRAVITY_MPS2 * body.turn_radius_m
+    limit_here = limit / (speed_mps * speed_mps).clamp_min(1.0)
+    return torch.minimum(torch.maximum(rudder, -limit_here), limit_here)
 
 
 def renormalised(motion: Motion) -> Motion:

@@ -1,19 +1,36 @@
-"""Missiles: guidance law, swept hit test, end of life."""
+"""Missiles: guidance law, swept hit test, launch."""
+
+import math
 
 import torch
 from torch import Tensor
 
 from navrl.sims.flight import Motion
 
+GUIDANCE_LAWS = ("proportional", "legacy_gain")
+LEGACY_GAIN_S = 200.0 / math.pi  # rudder per rad/s of line-of-sight rate in the original system
+
 
 def guidance(missile: Motion, target: Motion, gain: float, turn_radius_m: float) -> Tensor:
     """Rudder of true proportional navigation, from the positions before the tick."""
-    x, y = target.x_m - missile.x_m, target.y_m - missile.y_m
+    turn, square = _line_of_sight_turn(missile, target)
+    # One division for turn / square (the rate of the line of sight) and for 1 / speed.
+    scale = gain * turn_radius_m / (square.clamp_min(1.0) * missile.speed_mps.clamp_min(1.0))
+    return (turn * scale).clamp(-1.0, 1.0)
+
+
+def legacy_guidance(missile: Motion, target: Motion) -> Tensor:
+    """The original's law: rudder in proportion to the line-of-sight rate, whatever the speed."""
+    turn, square = _line_of_sight_turn(missile, target)
+    return (LEGACY_GAIN_S * turn / square.clamp_min(1.0)).clamp(-1.0, 1.0)
+
+
+def _line_of_sight_turn(missile: Motion, target: Motion) -> tuple[Tensor, Tensor]:
+    """Cross product of relative position and velocity, and squared distance."""
+    x, y = relative_position(missile, target)
     vx = target.speed_mps * target.cos_heading - missile.speed_mps * missile.cos_heading
     vy = target.speed_mps * target.sin_heading - missile.speed_mps * missile.sin_heading
-    line_of_sight_rate = (x * vy - y * vx) / (x * x + y * y).clamp_min(1.0)
-    rudder = gain * turn_radius_m * line_of_sight_rate / missile.speed_mps.clamp_min(1.0)
-    return rudder.clamp(-1.0, 1.0)
+    return x * vy - y * vx, x * x + y * y
 
 
 def swept_miss_squared(before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor]) -> Tensor:

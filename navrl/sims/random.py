@@ -7,7 +7,7 @@ batch size, in any order, on any device.
 import torch
 from torch import Tensor
 
-SCENARIO, SCRIPT, LEAGUE = 0, 1, 2  # streams: what a number is drawn for
+SCENARIO, SCRIPT, LEAGUE, MIXTURE = 0, 1, 2, 3  # streams: what a number is drawn for
 
 
 def _signed(value: int) -> int:

@@ -1,6 +1,6 @@
 """What one aircraft sees of one enemy and of the missiles between them, in physical units, all (N,)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ class MissileView(NamedTuple):
     age_s: Tensor
     speed_mps: Tensor
     view: View
+    motion: Motion
+    target: Tensor  # int32, index of the aircraft it flies at
 
 
 def look(observer: Motion, other: Motion) -> View:
@@ -60,21 +62,34 @@ def aircraft(state: CombatState, index: int) -> Motion:
     return Motion(*(field[index] for field in state.aircraft.motion))
 
 
-def focal_enemy(params: CombatParams, state: CombatState, me: int) -> Motion:
-    """The motion of the nearest living enemy (of the first one when none is alive), (N,)."""
+def focal_index(params: CombatParams, state: CombatState, me: int) -> Tensor:
+    """The place among the enemies of the nearest living one (0 when none is alive), int32 (N,)."""
     first, *others = enemies_of(params, me)
-    own, focal = aircraft(state, me), aircraft(state, first)
     if not others:
-        return focal
+        return torch.zeros_like(state.decision)
+    own = aircraft(state, me)
     least = _square_if_alive(state, own, first)
-    for index in others:
+    place = torch.zeros_like(least, dtype=torch.int32)
+    for number, index in enumerate(others, start=1):
         square = _square_if_alive(state, own, index)
         closer = square < least
         least = torch.where(closer, square, least)
-        focal = Motion(
-            *(torch.where(closer, a, b) for a, b in zip(aircraft(state, index), focal, strict=True))
-        )
-    return focal
+        place = torch.where(closer, number, place)
+    return place
+
+
+def focal_enemy(params: CombatParams, state: CombatState, me: int) -> Motion:
+    """The motion of the nearest living enemy (of the first one when none is alive), (N,)."""
+    place, enemies = focal_index(params, state, me), enemies_of(params, me)
+    return Motion(*(picked(field, place, enemies) for field in state.aircraft.motion))
+
+
+def picked(field: Tensor, place: Tensor, among: list[int]) -> Tensor:
+    """The row of a field (A, N) at a place (N,) in the list of rows; selects vectorise, a gather does not."""
+    chosen = field[among[0]]
+    for number, row in enumerate(among[1:], start=1):
+        chosen = torch.where(place == number, field[row], chosen)
+    return chosen
 
 
 def _square_if_alive(state: CombatState, own: Motion, index: int) -> Tensor:
@@ -106,16 +121,17 @@ def _nearest(
             best = candidate
             continue
         closer = candidate.active & (~best.active | (candidate.view.range_m < best.view.range_m))
-        best = MissileView(
-            torch.where(closer, candidate.active, best.active),
-            torch.where(closer, candidate.age_s, best.age_s),
-            torch.where(closer, candidate.speed_mps, best.speed_mps),
-            View(
-                *(torch.where(closer, a, b) for a, b in zip(candidate.view, best.view, strict=True))
-            ),
-        )
+        best = _either(closer, candidate, best)
     assert best is not None, "an aircraft has at least one channel and one enemy"
     return best
+
+
+def _either(mask: Tensor, chosen: Any, other: Any) -> Any:
+    """Tensor by tensor: chosen where mask, else other."""
+    if isinstance(chosen, Tensor):
+        return torch.where(mask, chosen, other)
+    pairs = zip(chosen, other, strict=True)
+    return type(chosen)(*(_either(mask, a, b) for a, b in pairs))
 
 
 def _missile(
@@ -127,13 +143,9 @@ def _missile(
     target = flying.target[carrier, channel]
     active = flying.active[carrier, channel]
     if me is None:
-        others = enemies_of(params, carrier)
-        prey = aircraft(state, others[0])
-        for other in others[1:]:
-            chosen = aircraft(state, other)
-            prey = Motion(
-                *(torch.where(target == other, a, b) for a, b in zip(chosen, prey, strict=True))
-            )
+        enemies = enemies_of(params, carrier)
+        place = target - enemies[0]
+        prey = Motion(*(picked(field, place, enemies) for field in state.aircraft.motion))
         view = look(motion, prey)
     else:
         active = active & (target == me)
@@ -143,4 +155,6 @@ def _missile(
         age_s=flying.age_ticks[carrier, channel].float() * params.dt_s,
         speed_mps=motion.speed_mps,
         view=view,
+        motion=motion,
+        target=target,
     )

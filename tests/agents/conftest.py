@@ -5,9 +5,10 @@ import functools
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import Composite, MultiCategorical, Unbounded
+from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
 
 from navrl.config import build, compose
+from tests.agents import squad
 
 NUM_ENVS, STEPS, FEATURES, CHOICES = 4, 6, 3, (3, 2)
 
@@ -30,23 +31,52 @@ def make_agent():
 
     def make(observation_spec=None, action_spec=None, **options):
         agent = build(configuration().agent)
-        small = {"hidden_sizes": [8], "activation": "tanh", "precision": "fp32", "max_kl": None}
+        small = {
+            "hidden_sizes": [8],
+            "entity_sizes": [4],
+            "activation": "tanh",
+            "precision": "fp32",
+        }
         return agent(
             observation_spec=observation_spec or spec(),
             action_spec=action_spec or MultiCategorical(list(CHOICES), shape=(NUM_ENVS, 2)),
             device="cpu",
             num_iterations=10,
-            **{**small, "num_epochs": 1, "num_minibatches": 1, **options},
+            **{**small, "max_kl": None, "num_epochs": 1, "num_minibatches": 1, **options},
         )
 
     return make
 
 
-def spec(**leaves):
-    """The observation spec of an env with these leaves; by default one vector called ego."""
-    leaves = leaves or {"ego": (FEATURES,)}
-    unbounded = {name: Unbounded((NUM_ENVS, *shape)) for name, shape in leaves.items()}
-    return Composite(observation=Composite(**unbounded, shape=(NUM_ENVS,)), shape=(NUM_ENVS,))
+@pytest.fixture
+def make_squad_agent(make_agent):
+    """make_squad_agent(num_agents=3, mortal=True, ...) -> a small PPO for a squad."""
+
+    def make(num_agents=squad.AGENTS, *, mortal=True, **options):
+        observation, action = squad.squad_specs(squad.NUM_ENVS, num_agents, mortal=mortal)
+        return make_agent(observation_spec=observation, action_spec=action, **options)
+
+    return make
+
+
+def spec(*, masked=True, **leaves):
+    """The observation spec of an env with these leaves, shapes or bool specs; by default a vector ego."""
+    leaves = {
+        name: Unbounded((NUM_ENVS, *leaf)) if isinstance(leaf, tuple) else leaf
+        for name, leaf in (leaves or {"ego": (FEATURES,)}).items()
+    }
+    mask = {"action_mask": flag(sum(CHOICES))} if masked else {}
+    return Composite(observation=Composite(**leaves, shape=(NUM_ENVS,)), **mask, shape=(NUM_ENVS,))
+
+
+def entities(name, number, features):
+    """The two leaves of a set of entities."""
+    return {name: (number, features), f"{name}_mask": flag(number)}
+
+
+def flag(*shape):
+    """A bool leaf."""
+    return Categorical(2, shape=(NUM_ENVS, *shape), dtype=torch.bool)
 
 
 def make_rollout(agent, *, steps=STEPS, spoil=None):

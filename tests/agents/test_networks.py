@@ -1,73 +1,14 @@
-"""Normaliser, encoders and what they refuse."""
+"""Networks by specs: what enters them, how they begin, and what they refuse."""
 
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import Bounded, MultiCategorical
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.agents.networks import Normaliser, action_choices, leaf_sizes, resolve_precision
-from tests.agents.conftest import CHOICES, NUM_ENVS, spec
+from navrl.agents.networks import resolve_precision
+from tests.agents.conftest import CHOICES, entities, spec
 
-
-def test_normaliser_equals_the_moments_of_all_rows():
-    normaliser = Normaliser(3)
-    scale, shift = torch.tensor([1.0, 50.0, 0.01]), torch.tensor([0.0, -300.0, 2.0])
-    batches = [torch.randn(n, 3) * scale * (n % 7 + 1) + shift for n in (64, 3, 1000, 1, 250)]
-    for batch in batches:
-        normaliser.update(batch)
-    rows = torch.cat(batches).double()
-    torch.testing.assert_close(normaliser.mean.double(), rows.mean(0), rtol=1e-4, atol=1e-5)
-    variance = rows.var(0, unbiased=False)
-    torch.testing.assert_close(normaliser.variance.double(), variance, rtol=1e-4, atol=0.0)
-    assert normaliser.count.item() == 64 + 3 + 1000 + 1 + 250
-
-
-def test_first_batch_replaces_the_initial_variance():
-    normaliser = Normaliser(1)
-    normaliser.update(torch.tensor([[10.0], [30.0]]))
-    assert (normaliser.mean.item(), normaliser.variance.item()) == (20.0, 100.0)
-    scaled = normaliser(torch.tensor([[30.0], [1e6], [-1e6]]))
-    assert scaled.flatten().tolist() == pytest.approx([10.0 / (100.0001**0.5), 10.0, -10.0])
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_rows_that_are_not_finite_do_not_count(bad):
-    normaliser = Normaliser(2)
-    normaliser.update(torch.tensor([[1.0, 4.0], [bad, 1.0], [3.0, 8.0]]))
-    assert normaliser.mean.tolist() == [2.0, 6.0]
-    assert normaliser.variance.tolist() == [1.0, 4.0]
-    assert normaliser.count.item() == 2.0
-
-
-def test_a_batch_without_a_finite_row_changes_nothing():
-    fresh, experienced = Normaliser(1), Normaliser(1)
-    experienced.update(torch.tensor([[10.0], [30.0]]))
-    for normaliser, moments in ((fresh, (0.0, 1.0, 0.0)), (experienced, (20.0, 100.0, 2.0))):
-        normaliser.update(torch.full((5, 1), float("nan")))
-        found = normaliser.mean.item(), normaliser.variance.item(), normaliser.count.item()
-        assert found == moments
-
-
-def test_an_action_without_a_head_is_refused_in_one_sentence():
-    with pytest.raises(
-        ValueError, match=r"action is Bounded.*; expected MultiCategorical"
-    ) as refused:
-        action_choices(Bounded(-1.0, 1.0, (NUM_ENVS, 2)))
-    assert "\n" not in str(refused.value)
-
-
-def test_a_matrix_leaf_is_refused_in_one_sentence(make_agent):
-    with pytest.raises(
-        ValueError, match=r"leaf 'image' has shape \(5, 7\); expected a vector"
-    ) as refused:
-        make_agent(observation_spec=spec(ego=(3,), image=(5, 7)))
-    assert "\n" not in str(refused.value)
-
-
-def test_sizes_and_choices_come_from_the_specs():
-    assert leaf_sizes(spec(wide=(12,), ego=(3,))) == {"ego": 3, "wide": 12}
-    assert action_choices(MultiCategorical([5, 2, 7], shape=(NUM_ENVS, 3))) == [5, 2, 7]
+_STATISTICS = ("mean", "variance", "count")
 
 
 def test_all_leaves_enter_the_network(make_agent):
@@ -83,6 +24,58 @@ def test_all_leaves_enter_the_network(make_agent):
 def test_unknown_activation_is_refused(make_agent):
     with pytest.raises(ValueError, match=r"agent\.activation = 'gelu'; expected one of relu, tanh"):
         make_agent(activation="gelu")
+
+
+def test_a_policy_of_vectors_has_the_names_of_its_first_checkpoints(make_agent):
+    agent = make_agent(observation_spec=spec(map=(2,), ego=(3,)))
+    statistics = [f"trunk.normalisers.{leaf}.{x}" for leaf in ("ego", "map") for x in _STATISTICS]
+    weights = [f"trunk.layers.{layer}.{x}" for layer in (0, 2) for x in ("weight", "bias")]
+    for network in (agent.policy, agent.critic):
+        assert list(network.state_dict()) == statistics + weights
+    assert agent.policy.in_keys == [("observation", "ego"), ("observation", "map"), "action_mask"]
+    assert agent.policy.out_keys == ["action", "action_log_prob"]
+
+
+def test_an_env_without_a_mask_allows_everything(make_agent):
+    policy = make_agent(observation_spec=spec(masked=False)).policy
+    assert policy.in_keys == [("observation", "ego")]
+    rows = {"observation": {"ego": torch.randn(500, 3)}}
+    allowed = {**rows, "action_mask": torch.ones(500, sum(CHOICES), dtype=torch.bool)}
+    dist, expected = (policy.get_dist(TensorDict(frames, [500])) for frames in (rows, allowed))
+    assert torch.equal(dist.entropy(), expected.entropy())
+
+
+def test_entities_enter_beside_vectors_and_the_absent_do_not(make_agent):
+    agent = make_agent(observation_spec=spec(ego=(3,), **entities("others", 4, 2)))
+    present = torch.rand(9, 4) < 0.5
+    present[:, 0], present[:, 1] = True, False
+    rows = {"ego": torch.randn(9, 3), "others": torch.randn(9, 4, 2), "others_mask": present}
+    frames = TensorDict({"observation": rows}, [9])
+    value = agent.critic(frames)["state_value"].clone()
+    for entity, changes in ((0, True), (1, False)):
+        other = frames.clone()
+        other["observation", "others"][:, entity] += 1.0
+        assert ((agent.critic(other)["state_value"] != value) == changes).all()
+    names = {name.rpartition(".")[0] for name in agent.policy.state_dict()}
+    assert "trunk.encoders.others.layers.0" in names
+    assert ("observation", "others_mask") in agent.policy.in_keys
+
+
+def test_normalisers_learn_from_those_who_are_there(make_agent):
+    trunk = make_agent(observation_spec=spec(ego=(1,), **entities("others", 2, 1))).policy.trunk
+    frames = {
+        "observation": {
+            "ego": torch.tensor([[1.0], [5.0], [90.0]]),
+            "others": torch.tensor([[[2.0], [70.0]], [[4.0], [6.0]], [[80.0], [80.0]]]),
+            "others_mask": torch.tensor([[True, False], [True, True], [True, True]]),
+        },
+        "alive": torch.tensor([[True], [True], [False]]),
+    }
+    trunk.learn_scales(TensorDict(frames, [3]))
+    ego, others = trunk.normalisers["ego"], trunk.normalisers["others"]
+    assert (ego.mean.item(), ego.variance.item(), ego.count.item()) == (3.0, 4.0, 2.0)
+    assert (others.mean.item(), others.count.item()) == (4.0, 3.0)
+    assert others.variance.item() == pytest.approx(8.0 / 3.0)  # of 2, 4 and 6
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -112,6 +105,18 @@ def test_half_precision_is_used_inside_and_float32_comes_out(make_agent):
     assert half.critic.trunk.layers[0].weight.dtype == torch.float32
     assert not torch.equal(rough, exact)
     torch.testing.assert_close(rough, exact, atol=0.05, rtol=0.05)  # 8 bits of mantissa
+
+
+def test_half_precision_of_entities_too(make_agent):
+    leaves = spec(**entities("others", 4, 2))
+    half, full = (make_agent(observation_spec=leaves, precision=p) for p in ("bf16", "fp32"))
+    full.load_state_dict(half.state_dict())
+    rows = {"others": torch.randn(50, 4, 2), "others_mask": torch.rand(50, 4) < 0.5}
+    frames = TensorDict({"observation": rows}, [50])
+    rough, exact = (agent.critic(frames.clone())["state_value"] for agent in (half, full))
+    assert rough.dtype == torch.float32
+    assert not torch.equal(rough, exact)
+    torch.testing.assert_close(rough, exact, atol=0.05, rtol=0.05)
 
 
 def test_layers_begin_orthogonal_with_their_gains(make_agent):

@@ -9,7 +9,7 @@ from navrl.config import build, compose
 # A new env is one more line: its option, and overrides under which everybody finishes two
 # episodes within 50 steps of random play, some of them terminated and some truncated.
 ENVS = {
-    "combat": ("opponent=crank", "env.scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20"),
+    "combat": ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20"),
 }
 
 

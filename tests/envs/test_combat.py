@@ -32,7 +32,7 @@ def ready(env):
 
 
 def test_no_shot_while_the_only_channel_is_taken():
-    env = combat("env.scenario.range_m=[60000,80000]", "env.sim.max_missile_age_s=7")
+    env = combat("scenario.range_m=[60000,80000]", "env.sim.max_missile_age_s=7")
     root = env.reset()
     allowed = []
     for action in straight(env, 20, fire=True):
@@ -45,14 +45,14 @@ def test_no_shot_while_the_only_channel_is_taken():
 
 
 def test_two_channels_take_two_shots():
-    env = combat("env.scenario.range_m=[60000,80000]", "env.sim.channels=2")
+    env = combat("scenario.range_m=[60000,80000]", "env.sim.channels=2")
     frames = play(env, straight(env, 3, fire=True))
     assert [root["action_mask"][0, FIRE].item() for _, root in frames] == [True, False, False]
 
 
 def test_no_shot_after_the_last_round():
     env = combat(
-        "env.scenario.range_m=[60000,80000]",
+        "scenario.range_m=[60000,80000]",
         "env.sim.ammunition=2",
         "env.sim.max_missile_age_s=3",
         num_envs=1,
@@ -79,7 +79,7 @@ def test_a_forbidden_shot_changes_nothing():
 
 
 def test_the_time_limit_is_a_truncated_draw():
-    env = combat("env.scenario.range_m=[60000,80000]", "env.sim.time_limit_s=6")
+    env = combat("scenario.range_m=[60000,80000]", "env.sim.time_limit_s=6")
     frames = play(env, straight(env, 6, fire=False))
     assert [frame["next", "truncated"].all().item() for frame, _ in frames] == 5 * [False] + [True]
     names = ("win", "loss", "draw", "length")
@@ -99,9 +99,9 @@ def test_headline_names_episode_statistics():
     [
         ("env.sim.time_limit_s=0", "time_limit_s"),
         ("env.sim.teams=[0,0]", "teams"),
-        ("env.scenario.range_m=[9000,4000]", "range_m"),
+        ("scenario.range_m=[9000,4000]", "range_m"),
     ],
 )
 def test_an_impossible_constant_is_named(override, what):
-    with pytest.raises(ValueError, match=f"env[.a-z]*{what}"):
+    with pytest.raises(ValueError, match=rf"(env|scenario)[.a-z]*{what}"):
         combat(override)

@@ -19,7 +19,7 @@ def configuration():
             "env=combat",
             "opponent=crank",
             "compile=off",
-            "env.scenario.range_m=[4000,9000]",  # episodes of 5 to 10 steps
+            "scenario.range_m=[4000,9000]",  # episodes of 5 to 10 steps
             "agent.hidden_sizes=[8]",
             "agent.precision=fp32",
             "agent.num_minibatches=2",

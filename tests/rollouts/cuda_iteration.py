@@ -28,7 +28,7 @@ def build_agent(config, choices, env):
     with (
         torch.device(DEVICE),
         mock.patch("torch.nn.Module.to", lambda module, *_, **__: module),
-        mock.patch("navrl.agents.networks.action_choices", return_value=choices),
+        mock.patch("navrl.agents.heads.action_choices", return_value=choices),
     ):
         return build(config.agent)(
             observation_spec=env.observation_spec,

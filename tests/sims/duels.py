@@ -30,7 +30,7 @@ def shipped_params(**changes):
         Body(**options(sim["fighter"])),
         Body(**options(sim["missile"])),
     )
-    sim["teams"] = tuple(sim["teams"])
+    sim["team_size"] = 1
     return CombatParams(**(sim | changes)).checked()
 
 
@@ -123,7 +123,10 @@ def env_rows(tree, rows):
     """The envs `rows` of a NamedTuple of tensors whose last axis is the env."""
     if isinstance(tree, torch.Tensor):
         return tree[..., rows].contiguous()
-    return type(tree)(*(env_rows(field, rows) for field in tree))
+    if tree is None:
+        return None
+    found = [env_rows(field, rows) for field in tree]
+    return tuple(found) if type(tree) is tuple else type(tree)(*found)
 
 
 def leaves(tree):

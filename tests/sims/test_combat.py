@@ -139,33 +139,34 @@ def test_a_fight_without_missiles_in_rack_and_air_is_a_draw():
 
 
 def test_the_missiles_of_the_dead_do_not_count_as_armament():
-    params = shipped_params(teams=(0, 0, 1))
-    state = opening(params, *([(9e3 * n, 0.0, 0.0, 300.0)] for n in range(3)))
+    params = shipped_params(team_size=2)
+    state = opening(params, *([(9e3 * n, 0.0, 0.0, 300.0)] for n in range(4)))
 
     def with_rack(alive, rounds):
         alive, rounds = torch.tensor(alive).unsqueeze(-1), torch.tensor(rounds, dtype=torch.int32)
         craft = state.aircraft._replace(alive=alive, rounds=rounds.unsqueeze(-1))
         return decided(params, state._replace(aircraft=craft)).item()
 
-    assert with_rack([False, True, True], [6, 0, 0])
-    assert not with_rack([False, True, True], [6, 1, 0])
-    assert not with_rack([True, True, True], [1, 0, 0])
-    assert with_rack([True, True, False], [6, 6, 6])
+    assert with_rack([False, True, True, True], [6, 0, 0, 0])
+    assert not with_rack([False, True, True, True], [6, 1, 0, 0])
+    assert not with_rack([True, True, True, True], [1, 0, 0, 0])
+    assert with_rack([True, True, False, False], [6, 6, 6, 6])
 
 
 def test_a_missile_whose_target_is_dead_flies_straight_and_defeats_nobody():
-    params = shipped_params(teams=(0, 1, 1), max_missile_age_s=3.0)
-    place = [(0.0, 0.0, 0.0, 300.0)], [(3e3, 3e3, 0.0, 300.0)], [(9e4, 0.0, 0.0, 300.0)]
-    state = put_missile(opening(params, *place), 0, target=1, at=(0.0, 500.0, 0.0, 800.0))
+    params = shipped_params(team_size=2, max_missile_age_s=3.0)
+    red = [(0.0, 0.0, 0.0, 300.0)], [(-9e4, 0.0, 0.0, 300.0)]
+    blue = [(3e3, 3e3, 0.0, 300.0)], [(9e4, 0.0, 0.0, 300.0)]
+    state = put_missile(opening(params, *red, *blue), 0, target=2, at=(0.0, 500.0, 0.0, 800.0))
     hunted, _ = advance(params, state, orders(state))
     assert hunted.missiles.motion.sin_heading[0, 0].item() > 0.1
-    alive = torch.tensor([[True], [False], [True]])
+    alive = torch.tensor([[True], [True], [False], [True]])
     state = state._replace(aircraft=state.aircraft._replace(alive=alive))
     states, events = play(params, state, 4)
     assert states[-1].missiles.motion.sin_heading[0, 0].item() == 0.0
     assert states[-1].missiles.motion.y_m[0, 0].item() == 500.0
     wreck = states[-1].aircraft.motion
-    assert torch.equal(wreck.x_m[1], state.aircraft.motion.x_m[1])
+    assert torch.equal(wreck.x_m[2], state.aircraft.motion.x_m[2])
     assert [e.missed[0].item() for e in events] == [False, False, True, False]
     assert not any(e.defeated.any() for e in events)
 
@@ -247,7 +248,7 @@ def test_a_row_of_a_batch_is_the_fight_alone_bit_for_bit_in_any_order():
 
 
 def test_a_far_second_pair_changes_nothing_for_the_first():
-    duel, four = shipped_params(), shipped_params(teams=(0, 0, 1, 1))
+    duel, four = shipped_params(), shipped_params(team_size=2)
     red, blue = [(0.0, 0.0, 20.0, 300.0)], [(15e3, 0.0, 180.0, 350.0)]
     state = opening(duel, red, blue)
     crowd = opening(four, red, [(-4e5, 0.0, 0.0, 300.0)], blue, [(4e5, 4e5, 0.0, 300.0)])
@@ -274,7 +275,11 @@ def test_a_far_second_pair_changes_nothing_for_the_first():
         ("tick_s", {"tick_s": 0.9, "decision_s": 0.9}),
         ("time_limit_s", {"time_limit_s": -1.0}),
         ("hit_radius_m", {"hit_radius_m": 0.0}),
-        ("teams", {"teams": (0, 0)}),
+        ("team_size", {"team_size": 0}),
+        ("team_size", {"team_size": 9}),
+        ("model", {"model": "newtonian"}),
+        ("channel_mode", {"channel_mode": "fax"}),
+        ("burn_time_s", {"burn_time_s": -1.0}),
         ("channels", {"channels": 0}),
         ("ammunition", {"ammunition": 0}),  # such a fight would be over before it begins
     ],

@@ -87,7 +87,7 @@ def assert_same(fight, state, index):
     [
         ({}, 60_000.0, 1),
         ({"channels": 2, "ammunition": 3, "self_destruct_speed_mps": 500.0}, 30_000.0, 2),
-        ({"teams": (0, 0, 1, 1)}, 20_000.0, 3),
+        ({"team_size": 2}, 20_000.0, 3),
         (
             {"tick_s": 0.2, "time_scale": 0.8, "burn_time_s": 6.0, "max_missile_age_s": 15.0},
             20_000.0,
@@ -104,7 +104,7 @@ def test_fights_equal_the_scalar_reference(changes, box_m, seed):
     for index in range(FIGHTS):
         fight = scalar_fight(params, states[0], index)
         for state, order, happened in zip(states[1:], chosen, events, strict=True):
-            orders = (env_rows(field, index).tolist() for field in order)
+            orders = (env_rows(field, index).tolist() for field in order[:3])
             expected = fight.advance(*orders)
             if fight.tightest_m < 1.0:
                 break  # so close to the hit radius float32 may decide otherwise

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from navrl.sims.flight import Motion
-from navrl.sims.relative import incoming_missile, look, own_missile
+from navrl.sims.relative import focal_enemy, focal_index, incoming_missile, look, own_missile
 from tests.sims.duels import motion_of, opening, put_missile, shipped_params
 
 
@@ -128,9 +128,25 @@ def test_an_idle_channel_never_hides_a_flying_missile(crossing, channel):
 
 
 def test_a_missile_at_somebody_else_is_not_incoming():
-    params = shipped_params(teams=(0, 1, 0))
-    place = [(0.0, 0.0, 0.0, 300.0)], [(9e3, 0.0, 0.0, 300.0)], [(0.0, 9e3, 0.0, 300.0)]
-    state = put_missile(opening(params, *place), 1, target=2, at=(1e3, 0.0, 0.0, 700.0))
+    params = shipped_params(team_size=2)
+    red = [(0.0, 0.0, 0.0, 300.0)], [(0.0, 9e3, 0.0, 300.0)]
+    blue = [(9e3, 0.0, 0.0, 300.0)], [(9e4, 0.0, 0.0, 300.0)]
+    state = put_missile(opening(params, *red, *blue), 2, target=1, at=(1e3, 0.0, 0.0, 700.0))
     assert not incoming_missile(params, state, 0).active.item()
-    assert incoming_missile(params, state, 2).active.item()
-    assert own_missile(params, state, 1).view.range_m.item() == pytest.approx(math.hypot(1e3, 9e3))
+    assert incoming_missile(params, state, 1).active.item()
+    assert own_missile(params, state, 2).view.range_m.item() == pytest.approx(math.hypot(1e3, 9e3))
+
+
+def test_the_focal_enemy_is_the_nearest_living_one():
+    # Four fights with enemies 5, 3 and 7 km ahead: all alive, two of them, only the last, nobody.
+    params = shipped_params(team_size=3)
+    places = [(0.0, 0.0), (0.0, 900.0), (0.0, -900.0), (5e3, 0.0), (3e3, 0.0), (7e3, 0.0)]
+    state = opening(params, *([(x, y, 0.0, 300.0)] * 4 for x, y in places))
+    enemies = torch.tensor([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]]).bool()
+    alive = torch.cat([torch.ones(3, 4).bool(), enemies])
+    state = state._replace(aircraft=state.aircraft._replace(alive=alive))
+    assert focal_index(params, state, 0).tolist() == [1, 0, 2, 0]
+    assert focal_enemy(params, state, 0).x_m.tolist() == [3e3, 5e3, 7e3, 5e3]
+    assert (
+        focal_index(params, state, 3).tolist() == [0] * 4
+    )  # 5 km, and sqrt(5 ** 2 + 0.9 ** 2) twice

@@ -18,7 +18,7 @@ def test_exchanging_the_aircraft_exchanges_the_fight_bit_for_bit():
         fire = torch.rand(2, 64, generator=draw) < 0.3
         order = Action(rudder, torch.ones(2, 64), fire)
         state, _ = advance(params, state, order)
-        mirror, _ = advance(params, mirror, Action(*(field.flip(0) for field in order)))
+        mirror, _ = advance(params, mirror, Action(*(field.flip(0) for field in order[:3])))
     assert (~state.aircraft.alive).any()
     for one, other in zip(state.aircraft.motion, mirror.aircraft.motion, strict=True):
         assert torch.equal(one, other.flip(0))

@@ -1,0 +1,89 @@
+"""What PPO minimises: TorchRL's ClipPPOLoss without synchronisations, and blind to the dead."""
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.objectives import ClipPPOLoss
+
+from navrl.agents.team import ALIVE
+
+_OPTIONS: dict[str, Any] = {
+    "functional": False,  # ordinary modules: hooks, DDP and checkpoints work
+    "loss_critic_type": "l2",
+    "normalize_advantage": True,
+    "log_explained_variance": False,  # per minibatch; we log it once per rollout
+}
+_MEANS = ("entropy", "kl_approx", "clip_fraction")  # which the stock class takes over all frames
+_LEAST_SPREAD = 1e-6  # of advantages, as in the stock class
+
+
+class PPOLoss(ClipPPOLoss):
+    """ClipPPOLoss whose means are over the living, where frames have a leaf `alive` (B, 1).
+
+    TorchRL takes its three losses over the frames of loss_mask_key. The rest is here: the scale of
+    advantages and the metrics. Without the leaf everything is stock, but for the entropy: that is
+    analytic, and the stock one asks the host whether it is finite.
+    """
+
+    def __init__(self, *networks: Any, **options: Any) -> None:
+        super().__init__(*networks, **_OPTIONS, **options)
+        self.loss_mask_key = ALIVE
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The losses and metrics of a minibatch."""
+        out = super().forward(tensordict)
+        alive = tensordict.get(ALIVE, None)
+        if alive is not None:
+            living = alive.sum().clamp_min(1)
+            for name in _MEANS:  # in which the dead are zeros by now
+                out.set(name, out.get(name) * (alive.numel() / living))
+        return out
+
+    def _log_weight(self, tensordict: TensorDictBase, adv_shape: torch.Size) -> tuple[Any, ...]:
+        """Log-ratio, distribution and KL per frame; what is not in it, no metric can see."""
+        log_weight, dist, kl, correction = super()._log_weight(tensordict, adv_shape)
+        alive = tensordict.get(ALIVE, None)
+        if alive is None:
+            return log_weight, dist, kl, correction
+        living = _Living(dist, alive.squeeze(-1))
+        return torch.where(alive, log_weight, 0.0), living, torch.where(alive, kl, 0.0), correction
+
+    def _get_entropy(self, dist: Any, adv_shape: torch.Size) -> Tensor:
+        return dist.entropy().unsqueeze(-1)
+
+    def _standardize_advantage(self, advantage: Tensor, tensordict: TensorDictBase) -> Tensor:
+        alive = tensordict.get(ALIVE, None)
+        if alive is None:
+            return super()._standardize_advantage(advantage, tensordict)
+        mean, variance = _moments(advantage, alive)
+        return (advantage - mean) / variance.sqrt().clamp_min(_LEAST_SPREAD)
+
+
+class _Living:
+    """All that the loss still asks a distribution, after the log-ratio: the entropy, of the living."""
+
+    def __init__(self, dist: Any, alive: Tensor) -> None:
+        self._dist, self._alive = dist, alive
+
+    def entropy(self) -> Tensor:
+        return torch.where(self._alive, self._dist.entropy(), 0.0)
+
+
+def explained(batch: TensorDictBase) -> Tensor:
+    """1 - residual variance over target variance of the critic on the frames of the living, as a row."""
+    target, value, alive = (batch.get(key, None) for key in ("value_target", "state_value", ALIVE))
+    residual, whole = (
+        rows.var() if alive is None else _moments(rows, alive)[1]
+        for rows in (target - value, target)
+    )
+    return (1.0 - residual / whole.clamp_min(1e-8)).unsqueeze(0)
+
+
+def _moments(rows: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and unbiased variance of the counted rows."""
+    size = counted.sum()
+    mean = torch.where(counted, rows, 0.0).sum() / size.clamp_min(1)
+    squares = torch.where(counted, rows - mean, 0.0).square().sum()
+    return mean, squares / (size - 1).clamp_min(1)

@@ -1,0 +1,60 @@
+"""`stg_rule`: flies by the space-time graph: shoots who cannot escape, and stays where it can itself."""
+
+import torch
+from torch import Tensor
+
+from navrl.opponents.base import Bounds, Command, Pilot, draw_thresholds
+from navrl.opponents.evasion import evade
+from navrl.opponents.steering import away_from, steer, towards
+from navrl.sims.combat_state import CombatParams, CombatState, can_fire
+from navrl.sims.reach import ReachTable, reach_table
+from navrl.sims.relative import aircraft, focal_enemy, incoming_missile, look
+from navrl.sims.spacetime import attack_margin_m, best_defence
+
+
+class StgRule(Pilot):
+    """Two margins decide: the enemy's, if it launched now, and its own, if the enemy did."""
+
+    def __init__(
+        self,
+        *,
+        attack_margin_m: Bounds,
+        defence_margin_m: Bounds,
+        turn_out_fraction: Bounds,
+        break_time_to_go_s: Bounds,
+    ) -> None:
+        self.bounds = (attack_margin_m, defence_margin_m, turn_out_fraction, break_time_to_go_s)
+        self.table: ReachTable | None = None
+
+    def prepare(self, params: CombatParams, device: torch.device | str) -> None:
+        """Build the table of what the missiles reach."""
+        self.table = reach_table(params, device)
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """The thresholds of the episode."""
+        return draw_thresholds(key, self.bounds)
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """With a missile on the rail it attacks; without one it goes where it can escape."""
+        if self.table is None:
+            raise RuntimeError("StgRule has no table yet; call prepare(params, device) first")
+        attack_m, defence_m, turn_out_fraction, break_s = memory
+        own = aircraft(state, me)
+        view = look(own, focal_enemy(params, state, me))
+        ready = can_fire(params, state)[me]
+        escape = best_defence(params, self.table, state, me)
+        away = away_from(view)
+        along_line = torch.where(away.cos < 0.0, escape.side, steer(away))
+        exposed = ~ready & (escape.margin_m < defence_m)
+        rudder = evade(
+            params,
+            incoming_missile(params, state, me),
+            own.speed_mps,
+            turn_out_fraction=turn_out_fraction,
+            break_time_to_go_s=break_s,
+            otherwise=torch.where(exposed, along_line, steer(towards(view))),
+        )
+        fire = ready & (attack_margin_m(params, self.table, state, me) < attack_m)
+        return Command(rudder, torch.ones_like(rudder), fire), memory

@@ -1,0 +1,156 @@
+"""The payoff matrix: how often each player of a league beat each other one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any, NamedTuple
+
+_GAP = "  "  # between the columns of a table
+_SHORTEST_NAME = 8
+
+
+class Record(NamedTuple):
+    """What one player achieved against another."""
+
+    wins: int
+    draws: int
+    losses: int
+
+    @property
+    def games(self) -> int:
+        """All games of the two."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def score(self) -> float:
+        """Wins, where a draw is half a win."""
+        return self.wins + 0.5 * self.draws
+
+
+class Payoff:
+    """Counts of games between named players, in the order in which the players were added."""
+
+    def __init__(self, players: Iterable[str] = ()) -> None:
+        self._players: list[str] = []
+        # a pair that has played is here under (a, b) and, mirrored, under (b, a)
+        self._records: dict[tuple[str, str], Record] = {}
+        for player in players:
+            self.add(player)
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """All names, in order."""
+        return tuple(self._players)
+
+    def add(self, player: str) -> None:
+        """Append a player who has not played yet."""
+        if player in self._players or not player or not player.isprintable():
+            raise ValueError(
+                f"player {player!r} cannot be added; expected a name that can be printed "
+                f"and is none of {self._players}"
+            )
+        self._players.append(player)
+
+    def remove(self, player: str) -> None:
+        """Forget a player and all its games; to forget only the games, add it again."""
+        self._require(player)
+        self._players.remove(player)
+        self._records = {pair: kept for pair, kept in self._records.items() if player not in pair}
+
+    def record(self, row: str, column: str, wins: int, draws: int, losses: int) -> None:
+        """Add games as `row` saw them; `column` has them with wins and losses exchanged."""
+        self._require(row, column)
+        counts = (wins, draws, losses)
+        if row == column or any(type(count) is not int or count < 0 for count in counts):
+            raise ValueError(
+                f"{row!r} against {column!r}: wins, draws, losses = {counts}; "
+                "expected two different players and whole numbers of 0 or more"
+            )
+        if not any(counts):
+            return
+        old = self.results(row, column)
+        new = Record(old.wins + wins, old.draws + draws, old.losses + losses)
+        self._records[row, column] = new
+        self._records[column, row] = Record(new.losses, new.draws, new.wins)
+
+    def results(self, row: str, column: str) -> Record:
+        """All games of the two as `row` saw them."""
+        self._require(row, column)
+        return self._records.get((row, column), Record(0, 0, 0))
+
+    def win_rate(self, row: str, column: str, *, prior_games: float = 2.0) -> float:
+        """Score per game after `prior_games` imagined draws; 0.5 where nothing is known."""
+        record = self.results(row, column)
+        games = record.games + prior_games
+        return (record.score + 0.5 * prior_games) / games if games else 0.5
+
+    def groups(self) -> list[list[str]]:
+        """Who can be compared with whom: no chain of games joins a group with another."""
+        groups: list[list[str]] = []
+        for player in self._players:
+            met = [
+                group for group in groups if any((player, one) in self._records for one in group)
+            ]
+            groups = [group for group in groups if group not in met]
+            groups.append([player, *(one for group in met for one in group)])
+        place = self._players.index
+        return sorted((sorted(group, key=place) for group in groups), key=lambda one: place(one[0]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The players, and [row, column, wins, draws, losses] of every pair that has played."""
+        pairs = combinations(self._players, 2)
+        games = [[*pair, *self._records[pair]] for pair in pairs if pair in self._records]
+        return {"players": list(self._players), "games": games}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Become what `state_dict` described; a malformed state changes nothing."""
+        loaded = Payoff(state["players"])
+        for row, column, wins, draws, losses in state["games"]:
+            loaded.record(row, column, wins, draws, losses)
+        self._players, self._records = loaded._players, loaded._records
+
+    def to_json(self) -> str:
+        """`state_dict` as one line of JSON."""
+        return json.dumps(self.state_dict())
+
+    def table(self, width: int = 80) -> str:
+        """`win% (games)` of row against column; columns beyond `width` continue below."""
+        names = [_short(name, max(_SHORTEST_NAME, width // 4)) for name in self._players]
+        numbers = _aligned([str(place) for place in range(1, len(names) + 1)], ">")
+        labels = _aligned(["", *map(" ".join, zip(numbers, names, strict=True))], "<")
+        columns = [
+            _aligned([number, *(self._cell(row, column) for row in self._players)], ">")
+            for number, column in zip(numbers, self._players, strict=True)
+        ]
+        blocks = []
+        while columns:
+            room = width - len(labels[0])
+            fitting = max(1, room // (len(_GAP) + max(len(column[0]) for column in columns)))
+            shown, columns = columns[:fitting], columns[fitting:]
+            lines = zip(labels, *shown, strict=True)
+            blocks.append("\n".join(_GAP.join(line) for line in lines))
+        return "\n\n".join(blocks)
+
+    def _cell(self, row: str, column: str) -> str:
+        games = self.results(row, column).games
+        return f"{self.win_rate(row, column, prior_games=0.0):.0%} ({games})" if games else "-"
+
+    def _require(self, *players: str) -> None:
+        for player in players:
+            if player not in self._players:
+                raise ValueError(f"player {player!r} is unknown; expected one of {self._players}")
+
+
+def _short(name: str, length: int) -> str:
+    """The name's two ends: names in a league often differ in their last digits only."""
+    if len(name) <= length:
+        return name
+    tail = (length - 2) // 2
+    return f"{name[: length - 2 - tail]}..{name[-tail:]}"
+
+
+def _aligned(cells: list[str], side: str) -> list[str]:
+    width = max(map(len, cells), default=0)
+    return [f"{cell:{side}{width}}" for cell in cells]

@@ -1,0 +1,86 @@
+"""Where an aircraft will be: lines in closed form, an arc and then a straight.
+
+The current line keeps rudder and throttle. An escape line turns at full rudder to one side until it points
+away from a threat, as that stands now, and flees straight at full throttle.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.sims.angles import angle_rad
+from navrl.sims.arcs import fly_far, fly_straight, time_to_fly_s
+from navrl.sims.flight import Body, Motion
+
+LEFT, RIGHT = 1.0, -1.0  # the rudder of an escape to this side
+SIDES = ("left", "right", "current")  # the order of `three_lines`
+# Who points away this well does not fly a circle because he is a hair past it.
+_POINTS_AWAY_RAD = math.acos(0.95)
+
+
+class Steered(NamedTuple):
+    """An aircraft and what it is told."""
+
+    motion: Motion
+    rudder: Tensor
+    throttle: Tensor
+
+
+class Line(NamedTuple):
+    """An arc from the start, then straight on; fields broadcast against each other."""
+
+    start: Motion
+    rudder: Tensor
+    thrust_mps2: Tensor
+    turn_s: Tensor  # when the arc ends
+
+
+def current_line(body: Body, craft: Steered) -> Line:
+    """Rudder and throttle stay as they are, for ever."""
+    never = torch.full_like(craft.rudder, math.inf)
+    return Line(craft.motion, craft.rudder, craft.throttle * body.thrust_mps2, never)
+
+
+def escape_line(body: Body, motion: Motion, threat: Motion, side: float) -> Line:
+    """Full rudder to the side until the heading points away from the threat, then straight."""
+    x, y = motion.x_m - threat.x_m, motion.y_m - threat.y_m
+    cos = motion.cos_heading * x + motion.sin_heading * y
+    sin = side * (motion.cos_heading * y - motion.sin_heading * x)
+    angle = angle_rad(cos, sin)
+    around = torch.where(angle < _POINTS_AWAY_RAD, 0.0, 2.0 * math.pi - angle)
+    turn_rad = torch.where(sin < 0.0, around, angle)
+    rudder = torch.full_like(turn_rad, side)
+    path_m = turn_rad * body.turn_radius_m
+    return Line(
+        start=motion,
+        rudder=rudder,
+        thrust_mps2=torch.full_like(turn_rad, body.thrust_mps2),
+        turn_s=time_to_fly_s(body, motion.speed_mps, rudder, body.thrust_mps2, path_m),
+    )
+
+
+def escape_lines(body: Body, motion: Motion, threat: Motion) -> Line:
+    """Left and right, fields (2, N)."""
+    return stacked([escape_line(body, motion, threat, side) for side in (LEFT, RIGHT)])
+
+
+def three_lines(body: Body, craft: Steered, threat: Motion) -> Line:
+    """Left, right and current, fields (3, N)."""
+    left, right = (escape_line(body, craft.motion, threat, side) for side in (LEFT, RIGHT))
+    return stacked([left, right, current_line(body, craft)])
+
+
+def stacked(lines: list[Line]) -> Line:
+    """Lines with fields (N,) as one with fields (L, N)."""
+    starts = zip(*(line.start for line in lines), strict=True)
+    fields = zip(*(line[1:] for line in lines), strict=True)
+    return Line(Motion(*(torch.stack(field) for field in starts)), *map(torch.stack, fields))
+
+
+def along(body: Body, line: Line, time_s: Tensor) -> Motion:
+    """The motion on the line at a time."""
+    arc_s = torch.minimum(time_s, line.turn_s)
+    turned = fly_far(body, line.start, line.rudder, line.thrust_mps2, arc_s)
+    return fly_straight(body, turned, line.thrust_mps2, time_s - arc_s)

@@ -1,0 +1,158 @@
+"""How far a missile gets, by its speed at the launch, the direction off the nose and the time.
+
+Not the half ellipse whose reach abeam is half of that ahead: a missile turns early, while it is slow, and
+comes much further abeam and behind. The ellipse calls places safe where a missile hits.
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.sims.angles import angle_rad
+from navrl.sims.combat_params import CombatParams
+from navrl.sims.flight import Motion, fly
+from navrl.sims.missile import launched_from
+
+LEAST_SPEED_MPS, SPEED_STEP_MPS, SPEEDS = 200.0, 20.0, 16  # 200 .. 500
+ANGLE_STEP_RAD, ANGLES = math.radians(10.0), 19  # 0 .. 180 degrees
+TIME_STEP_S, TIMES = 2.5, 24  # 2.5 .. 60
+
+# The sweep: rudder min(1, strength exp(-t / decay)), 0 for the first strength. A turn costs least speed
+# when it is hardest at first; arcs of constant rudder stay up to a third short of it behind the launcher.
+_DECAYS_S = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0)
+_STRENGTHS, _LEAST_STRENGTH, _MOST_STRENGTH = 64, 0.03, 60.0
+_MOST_TURN_RAD = math.radians(340.0)  # beyond it a path circles
+
+
+class ReachTable(NamedTuple):
+    """One row per time; columns are speeds x angles."""
+
+    time_s: Tensor  # (T, 1)
+    distance_m: (
+        Tensor  # (T, V A), from the launcher's place at the launch; 0 where none gets in time
+    )
+    speed_mps: Tensor  # (T, V A), of the missile that gets furthest
+
+    def at(self, times_s: Sequence[float]) -> "ReachTable":
+        """Only these times, multiples of TIME_STEP_S."""
+        rows = [round(time_s / TIME_STEP_S) - 1 for time_s in times_s]
+        return ReachTable(*(torch.stack([field[row] for row in rows]) for field in self))
+
+
+class Cell(NamedTuple):
+    """Where a launch speed and a direction lie in the table."""
+
+    column: Tensor  # int64, the corner of least speed and least angle
+    speed_part: Tensor  # 0 .. 1, of the way to the next speed
+    angle_part: Tensor
+
+
+class _Paths(NamedTuple):
+    """The sweep at one time, every field (V, D, S): speeds, decays, strengths; float64."""
+
+    motion: Motion
+    turned_rad: Tensor
+    alive: Tensor
+
+
+@functools.cache
+def reach_table(params: CombatParams, device: torch.device | str = "cpu") -> ReachTable:
+    """The table of these missiles, built once."""
+    frontiers = [_frontier(paths) for paths in _sweep(params)]
+    time_s = TIME_STEP_S * torch.arange(1, TIMES + 1).unsqueeze(-1)
+    fields = (time_s, *(torch.stack(field) for field in zip(*frontiers, strict=True)))
+    return ReachTable(*(field.to(device, torch.float32) for field in fields))
+
+
+def cell(speed_mps: Tensor, cos_off_nose: Tensor, sin_off_nose: Tensor) -> Cell:
+    """The place in the table; speeds beyond its edges count as the edge. Directions of any length."""
+    speed = ((speed_mps - LEAST_SPEED_MPS) * (1.0 / SPEED_STEP_MPS)).clamp(0.0, SPEEDS - 1.0)
+    angle = angle_rad(cos_off_nose, sin_off_nose) * (1.0 / ANGLE_STEP_RAD)
+    row, column = speed.floor().clamp_max(SPEEDS - 2.0), angle.floor().clamp_max(ANGLES - 2.0)
+    return Cell((row * ANGLES + column).long(), speed - row, angle - column)
+
+
+def interpolated(rows: Tensor, place: Cell) -> Tensor:
+    """The value (..., T, N) of a field (T, V A) at places (..., T, N)."""
+    first = torch.arange(rows.shape[0], device=rows.device).unsqueeze(-1) * rows.shape[1]
+    flat, corner = rows.flatten(), first + place.column
+    slow = torch.lerp(flat[corner], flat[corner + 1], place.angle_part)
+    fast = torch.lerp(flat[corner + ANGLES], flat[corner + ANGLES + 1], place.angle_part)
+    return torch.lerp(slow, fast, place.speed_part)
+
+
+def _sweep(params: CombatParams) -> Iterator[_Paths]:
+    """The paths at every time of the table."""
+    speed_mps = LEAST_SPEED_MPS + SPEED_STEP_MPS * torch.arange(SPEEDS, dtype=torch.float64)
+    steps = torch.linspace(0.0, 1.0, _STRENGTHS - 1, dtype=torch.float64)
+    strength = _LEAST_STRENGTH * (_MOST_STRENGTH / _LEAST_STRENGTH) ** steps
+    strength = torch.cat([torch.zeros_like(strength[:1]), strength])
+    decay_s = torch.tensor(_DECAYS_S, dtype=torch.float64)
+    speed_mps, decay_s, strength = torch.broadcast_tensors(
+        speed_mps[:, None, None], decay_s[:, None], strength
+    )
+    zero = torch.zeros_like(speed_mps)
+    carrier = Motion(zero, zero, zero + 1.0, zero, speed_mps)
+    motion = launched_from(carrier, params.launch_offset_m)
+    paths = _Paths(motion, zero, zero == 0.0)
+    ticks = math.ceil(TIME_STEP_S / params.tick_s - 1e-9)
+    dt_s = TIME_STEP_S / ticks
+    for tick in range(TIMES * ticks):
+        rudder = (strength * torch.exp(-(tick + 0.5) * dt_s / decay_s)).clamp_max(1.0)
+        paths = _flown(params, paths, rudder, tick * dt_s, dt_s)
+        if (tick + 1) % ticks == 0:
+            yield paths
+
+
+def _flown(
+    params: CombatParams, paths: _Paths, rudder: Tensor, age_s: float, dt_s: float
+) -> _Paths:
+    burning = age_s < params.burn_time_s - 1e-6
+    thrust_mps2 = torch.full_like(rudder, params.missile.thrust_mps2 if burning else 0.0)
+    old, new = paths.motion, fly(params.missile, paths.motion, rudder, thrust_mps2, dt_s)
+    sin = old.cos_heading * new.sin_heading - old.sin_heading * new.cos_heading
+    cos = old.cos_heading * new.cos_heading + old.sin_heading * new.sin_heading
+    old_enough = age_s + dt_s > params.max_missile_age_s + 1e-6
+    slow = new.speed_mps < params.self_destruct_speed_mps
+    burnt_out = age_s + dt_s > params.burn_time_s - 1e-6
+    ended = slow & burnt_out | old_enough
+    return _Paths(new, paths.turned_rad + torch.atan2(sin, cos), paths.alive & ~ended)
+
+
+def _frontier(paths: _Paths) -> tuple[Tensor, Tensor]:
+    """Distance and speed (V A,) of the path that gets furthest in each direction."""
+    x, y = paths.motion.x_m, paths.motion.y_m
+    counts = paths.alive & (paths.turned_rad < _MOST_TURN_RAD)
+    # A path that turns left, by less than a circle, is seen from the launch between 0 and its heading.
+    angle = torch.remainder(torch.atan2(y, x) + 1e-9, 2.0 * math.pi)
+    angle = torch.where(counts, angle, 0.0)
+    distance_m = torch.where(counts, torch.hypot(x, y), 0.0)
+    angle = angle.cummax(-1).values
+    wanted = ANGLE_STEP_RAD * torch.arange(ANGLES, dtype=angle.dtype)
+    wanted = wanted.expand(*angle.shape[:-1], ANGLES).contiguous()
+    above = torch.searchsorted(angle, wanted, right=True)
+    after = above.clamp(1, _STRENGTHS - 1)
+    low, high = angle.gather(-1, after - 1), angle.gather(-1, after)
+    part = ((wanted - low) / (high - low).clamp_min(1e-12)).clamp(0.0, 1.0)
+
+    def between(field: Tensor) -> Tensor:
+        return torch.lerp(field.gather(-1, after - 1), field.gather(-1, after), part)
+
+    reached = torch.where(above < _STRENGTHS, between(distance_m), 0.0)  # (V, D, A)
+    best = reached.max(1, keepdim=True)
+    speed_mps = between(paths.motion.speed_mps).gather(1, best.indices)
+    return _widened(best.values, best.values).flatten(), _widened(speed_mps, best.values).flatten()
+
+
+def _widened(field: Tensor, distance_m: Tensor) -> Tensor:
+    """The outermost direction counts for one step more, so that interpolation errs to the far side."""
+    before = torch.cat([field[..., :1], field[..., :-1]], -1)
+    return torch.where(
+        distance_m > 0.0,
+        field,
+        torch.where(torch.cat([distance_m[..., :1], distance_m[..., :-1]], -1) > 0.0, before, 0.0),
+    )

@@ -1,0 +1,89 @@
+"""The space-time graph in numbers: could a missile launched now catch an aircraft, whatever it does?
+
+The margin of a line is the least distance, over the time, between the aircraft on the line and the edge of
+the places that the missile can have reached by then; negative means that the line leads into them. The
+table asks what the best guided missile could do, so a margin errs to the side of the one who flees.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.sims.combat_params import CombatParams
+from navrl.sims.combat_state import CombatState
+from navrl.sims.flight import Motion
+from navrl.sims.lines import LEFT, RIGHT, Line, Steered, along, escape_lines, three_lines
+from navrl.sims.reach import ReachTable, cell, interpolated
+from navrl.sims.relative import aircraft, focal_enemy
+
+# Sample times. Against steps of 0.5 s, over 20,000 random duels, the margin of the better escape is too
+# large by less than 45 m in 95 % of them with the nine, by less than 60 m with the five.
+NINE_TIMES_S = (2.5, 7.5, 15.0, 22.5, 27.5, 32.5, 37.5, 45.0, 60.0)
+FIVE_TIMES_S = (5.0, 15.0, 25.0, 32.5, 37.5)
+
+
+class Margins(NamedTuple):
+    """Of the three lines of one aircraft, fields (N,)."""
+
+    left_m: Tensor
+    right_m: Tensor
+    current_m: Tensor
+    critical_s: Tensor  # when the better of the two escapes is tightest
+
+
+class Escape(NamedTuple):
+    """The better escape, fields (N,)."""
+
+    margin_m: Tensor
+    side: Tensor  # its rudder: 1 left, -1 right
+
+
+def margins(params: CombatParams, table: ReachTable, hunter: Motion, prey: Steered) -> Margins:
+    """Of prey, if hunter launched now."""
+    line = three_lines(params.fighter, prey, hunter)
+    least = gaps_m(params, table, hunter, line).min(-2)
+    left_m, right_m, current_m = least.values.unbind(0)
+    left_s, right_s, _ = table.time_s[:, 0][least.indices].unbind(0)
+    critical_s = torch.where(left_m >= right_m, left_s, right_s)
+    return Margins(left_m, right_m, current_m, critical_s)
+
+
+def gaps_m(params: CombatParams, table: ReachTable, hunter: Motion, line: Line) -> Tensor:
+    """Distance (L, T, N) of the lines (L, N) from the edge of the reach, at the times of the table."""
+    start, *steering = line
+    spread = Line(
+        Motion(*(field.unsqueeze(-2) for field in start)),
+        *(field.unsqueeze(-2) for field in steering),
+    )
+    place = along(params.fighter, spread, table.time_s)
+    x, y = place.x_m - hunter.x_m, place.y_m - hunter.y_m
+    cos = x * hunter.cos_heading + y * hunter.sin_heading
+    sin = y * hunter.cos_heading - x * hunter.sin_heading
+    reach_m = interpolated(table.distance_m, cell(hunter.speed_mps, cos, sin))
+    return torch.sqrt(x * x + y * y) - reach_m - params.hit_radius_m
+
+
+def best_escape(params: CombatParams, table: ReachTable, hunter: Motion, prey: Motion) -> Escape:
+    """Of prey, if hunter launched now; cheap, at `FIVE_TIMES_S`."""
+    line = escape_lines(params.fighter, prey, hunter)
+    gaps = gaps_m(params, table.at(FIVE_TIMES_S), hunter, line)
+    left_m, right_m = gaps.amin(-2).unbind(0)
+    return Escape(torch.maximum(left_m, right_m), torch.where(left_m >= right_m, LEFT, RIGHT))
+
+
+def best_defence(params: CombatParams, table: ReachTable, state: CombatState, me: int) -> Escape:
+    """My better escape if the nearest enemy launched now."""
+    return best_escape(params, table, focal_enemy(params, state, me), aircraft(state, me))
+
+
+def best_defence_margin_m(
+    params: CombatParams, table: ReachTable, state: CombatState, me: int
+) -> Tensor:
+    """What my better escape has to spare if the nearest enemy launched now."""
+    return best_defence(params, table, state, me).margin_m
+
+
+def attack_margin_m(params: CombatParams, table: ReachTable, state: CombatState, me: int) -> Tensor:
+    """What the nearest enemy's better escape has to spare if I launched now."""
+    return best_escape(params, table, aircraft(state, me), focal_enemy(params, state, me)).margin_m

@@ -1,0 +1,196 @@
+"""A recorded fight as one picture (PNG) or as a film (MP4), for slides and papers."""
+
+import importlib
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from navrl.view.fight import names, outcome
+from navrl.view.recording import Recording, Track
+
+_COLOURS = ("#e4572e", "#2e7dd1")  # as on the page, darker: this is on white
+_PACKAGES = ("matplotlib", "imageio_ffmpeg")
+_PIECES = 5  # of the drawn path between two knots
+_FRAMES_PER_S = 25
+_LONGEST_S = 24.0  # of film; longer fights are played faster
+_PLAIN_SPEED = 4.0  # seconds of fight per second of film
+_TRAIL_S = 60.0
+_DOT_S = 10
+_ARROW = ((1.0, 0.0), (-0.75, 0.62), (-0.35, 0.0), (-0.75, -0.62), (1.0, 0.0))
+_INCHES, _DPI = (9.6, 7.2), 100  # 960 x 720: H.264 wants even numbers
+_AXES = (0.08, 0.08, 0.89, 0.82)  # left, bottom, width, height, as parts of the figure
+
+
+def check_viz() -> None:
+    """Raise one sentence if the packages of the viz extra are missing."""
+    for name in _PACKAGES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise ImportError(
+                f"pictures and films need {name.replace('_', '-')}, which is not installed; "
+                "pip install 'navrl[viz]'"
+            ) from error
+
+
+def write_png(recorded: Recording, path: Path, *, title: str) -> None:
+    """The whole fight in one picture."""
+    figure, axes = _canvas(recorded, f"{title}\n{outcome(recorded)}; a dot every {_DOT_S} s")
+    _Picture(axes, recorded).show(recorded.times_s[-1], trail_s=math.inf)
+    for record in recorded.aircraft:
+        dots = range(0, math.ceil(record.track.time_s[-1]), _DOT_S)
+        x_km, y_km, _ = zip(*(position(record.track, t) for t in dots), strict=True)
+        colour = _COLOURS[record.team]
+        axes.plot(x_km, y_km, ls="", marker="o", ms=4, mfc="white", mec=colour)
+        axes.plot(x_km[0], y_km[0], ls="", marker="o", ms=8, mfc="white", mec=colour)
+    figure.savefig(path, dpi=1.5 * _DPI, format="png")
+
+
+def write_mp4(recorded: Recording, path: Path, *, title: str) -> None:
+    """The fight as a film; it runs faster the longer the fight is."""
+    ffmpeg = importlib.import_module("imageio_ffmpeg")
+    figure, axes = _canvas(recorded, title)
+    canvas, size = figure.canvas, tuple(round(inches * _DPI) for inches in _INCHES)
+    canvas.draw()
+    paper = canvas.copy_from_bbox(figure.bbox)  # axes and grid are drawn once, not per frame
+    picture = _Picture(axes, recorded)
+    clock = axes.text(0.985, 1.02, "", transform=axes.transAxes, ha="right", fontsize=11)
+    writer = ffmpeg.write_frames(
+        str(path), size, pix_fmt_in="rgba", fps=_FRAMES_PER_S, quality=7, macro_block_size=2
+    )
+    writer.send(None)
+    for time_s in _instants(recorded.times_s[-1]):
+        picture.show(time_s, trail_s=_TRAIL_S)
+        clock.set_text(f"{time_s:.1f} s")
+        canvas.restore_region(paper)
+        for artist in (*picture.artists, clock):
+            axes.draw_artist(artist)
+        writer.send(bytes(canvas.buffer_rgba()))
+    writer.close()
+
+
+def _instants(end_s: float) -> Iterator[float]:
+    """The time of every frame; the last one stays for a second."""
+    speed = max(_PLAIN_SPEED, end_s / _LONGEST_S)
+    frames = math.ceil(end_s / speed * _FRAMES_PER_S)
+    for frame in range(frames + _FRAMES_PER_S):
+        yield min(end_s, frame * speed / _FRAMES_PER_S)
+
+
+def _canvas(recorded: Recording, title: str) -> tuple[Any, Any]:
+    """A figure without a window, and axes in km around the whole fight."""
+    agg = importlib.import_module("matplotlib.backends.backend_agg")
+    figure = importlib.import_module("matplotlib.figure").Figure(figsize=_INCHES, dpi=_DPI)
+    agg.FigureCanvasAgg(figure)
+    axes = figure.add_axes(_AXES)
+    tracks = [craft.track for craft in recorded.aircraft]
+    tracks += [flight.track for flight in recorded.flights]
+    x_km, y_km = ([v / 1e3 for track in tracks for v in getattr(track, f)] for f in ("x_m", "y_m"))
+    upright = _AXES[3] * _INCHES[1] / (_AXES[2] * _INCHES[0])  # the same scale along both axes
+    half_km = max(max(x_km) - min(x_km), (max(y_km) - min(y_km)) / upright) / 2.0 + 2.0
+    for values, limit, share in ((x_km, axes.set_xlim, 1.0), (y_km, axes.set_ylim, upright)):
+        middle = (min(values) + max(values)) / 2.0
+        limit(middle - half_km * share, middle + half_km * share)
+    axes.set_xlabel("km east")
+    axes.set_ylabel("km north")
+    axes.grid(alpha=0.25)
+    axes.set_title(title, loc="left", fontsize=11)
+    return figure, axes
+
+
+class _Picture:
+    """The artists of one axes, moved from instant to instant."""
+
+    def __init__(self, axes: Any, recorded: Recording) -> None:
+        self._recorded = recorded
+        self._trails, self._heads, self._names = [], [], []
+        for record, name in zip(recorded.aircraft, names(recorded), strict=True):
+            colour = _COLOURS[record.team]
+            self._trails += axes.plot([], [], color=colour, lw=1.8, solid_capstyle="round")
+            self._heads += axes.plot([], [], color=colour, ms=16, ls="", mec="white", mew=0.7)
+            self._names.append(
+                axes.annotate(
+                    *(name, (0.0, 0.0), (10, 8)),
+                    textcoords="offset points",
+                    color=colour,
+                    fontsize=9,
+                )
+            )
+        self._burning, self._coasting, self._ends = [], [], []
+        for flight in recorded.flights:
+            colour = _COLOURS[recorded.aircraft[flight.carrier].team]
+            self._burning += axes.plot([], [], color="#d99a00", lw=1.4)
+            self._coasting += axes.plot([], [], color=colour, lw=1.1, ls=(0, (2, 2)))
+            self._ends += axes.plot([], [], color=colour, ls="", ms=9)
+
+    @property
+    def artists(self) -> list[Any]:
+        """The lowest first."""
+        below = [*self._trails, *self._burning, *self._coasting]
+        return [*below, *self._ends, *self._heads, *self._names]
+
+    def show(self, time_s: float, *, trail_s: float) -> None:
+        """Everything as it is at this time."""
+        for index, record in enumerate(self._recorded.aircraft):
+            dead = record.died_s is not None and time_s >= record.died_s
+            x, y, heading_rad = position(record.track, time_s)
+            self._trails[index].set_data(*_path(record.track, time_s - trail_s, time_s))
+            self._heads[index].set_data([x], [y])
+            self._heads[index].set_marker("X" if dead else _arrow(heading_rad))
+            self._names[index].xy = (x, y)
+        for index, flight in enumerate(self._recorded.flights):
+            track = flight.track
+            burnout_s = track.time_s[0] + self._recorded.params.burn_time_s
+            self._burning[index].set_data(*_path(track, track.time_s[0], min(time_s, burnout_s)))
+            self._coasting[index].set_data(*_path(track, burnout_s, time_s))
+            begun, over = track.time_s[0] <= time_s, time_s >= track.time_s[-1]
+            x, y, heading_rad = position(track, time_s)
+            self._ends[index].set_data([x] if begun else [], [y] if begun else [])
+            missed = over and flight.ending == "miss"
+            self._ends[index].set_marker("x" if missed else _arrow(heading_rad))
+
+
+def _arrow(heading_rad: float) -> list[tuple[float, float]]:
+    cos, sin = math.cos(heading_rad), math.sin(heading_rad)
+    return [(cos * ahead - sin * left, sin * ahead + cos * left) for ahead, left in _ARROW]
+
+
+def position(track: Track, time_s: float) -> tuple[float, float, float]:
+    """Where the body is (km) and points (rad): a cubic through the knots with their velocities."""
+    after = min(max(bisect_left(track.time_s, time_s), 1), len(track.time_s) - 1)
+    before = after - 1
+    span_s = track.time_s[after] - track.time_s[before]
+    share = min(max((time_s - track.time_s[before]) / span_s, 0.0), 1.0) if span_s > 0.0 else 1.0
+    rest = 1.0 - share
+    turn_rad = math.remainder(track.heading_rad[after] - track.heading_rad[before], math.tau)
+
+    def cubic(values: list[float], part: Any) -> float:
+        start, stop = (
+            track.speed_mps[knot] * part(track.heading_rad[knot]) * span_s
+            for knot in (before, after)
+        )
+        return (
+            (1.0 + 2.0 * share) * rest**2 * values[before]
+            + share * rest**2 * start
+            + share**2 * (3.0 - 2.0 * share) * values[after]
+            - share**2 * rest * stop
+        )
+
+    x_m, y_m = cubic(track.x_m, math.cos), cubic(track.y_m, math.sin)
+    return x_m / 1e3, y_m / 1e3, track.heading_rad[before] + turn_rad * share
+
+
+def _path(track: Track, from_s: float, to_s: float) -> tuple[list[float], list[float]]:
+    """x and y (km) of the path between two times, empty when it has not begun."""
+    from_s, to_s = max(from_s, track.time_s[0]), min(to_s, track.time_s[-1])
+    if to_s <= from_s:
+        return [], []
+    inner = [
+        a + (b - a) * piece / _PIECES
+        for a, b in zip(track.time_s, track.time_s[1:], strict=False)
+        for piece in range(_PIECES)
+    ]
+    points = [position(track, t) for t in (from_s, *(t for t in inner if from_s < t < to_s), to_s)]
+    return [x for x, _, _ in points], [y for _, y, _ in points]

@@ -1,0 +1,72 @@
+"use strict";
+/* Colours that colour-blind people can tell apart, and what draws with them. */
+
+const THEME = {
+  background: "#0c1117",
+  grid: "#8fa3b8",
+  text: "#e6edf3",
+  muted: "#8b98a9",
+  sides: ["#ff6f43", "#4ba6ff"],
+  escape: "#ffd34d",
+  pale: "#c9d4df",
+  flame: "#fff1c9",
+  font: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif',
+};
+
+/** A colour "#rrggbb" with an opacity. */
+function tint(colour, opacity) {
+  const value = parseInt(colour.slice(1), 16);
+  return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${opacity})`;
+}
+
+/** A colour "#rrggbb" on its way to another; opaque, so that what overlaps shows no seams. */
+function towards(colour, other, share) {
+  const parts = [1, 3, 5].map((at) => (
+    Math.round(mix(parseInt(colour.slice(at, at + 2), 16), parseInt(other.slice(at, at + 2), 16), share))
+  ));
+  return `rgb(${parts.join(", ")})`;
+}
+
+function sideColour(side) {
+  return THEME.sides[side % THEME.sides.length];
+}
+
+function clamp(value, low, high) {
+  return Math.min(high, Math.max(low, value));
+}
+
+function mix(a, b, share) {
+  return a + (b - a) * share;
+}
+
+/** 71.84 -> "1:11.8" */
+function clockText(seconds) {
+  const tenths = Math.round(seconds * 10);
+  const rest = ((tenths % 600) / 10).toFixed(1).padStart(4, "0");
+  return `${Math.floor(tenths / 600)}:${rest}`;
+}
+
+function kilometres(metres) {
+  return `${(metres / 1000).toFixed(1)} km`;
+}
+
+/** The element with this id. */
+function element(id) {
+  return document.getElementById(id);
+}
+
+/** A canvas as large as it is shown, in device pixels; its context draws in CSS pixels. */
+function sized(canvas) {
+  const box = canvas.getBoundingClientRect();
+  const ratio = window.devicePixelRatio || 1;
+  const width = Math.max(1, Math.round(box.width * ratio));
+  const height = Math.max(1, Math.round(box.height * ratio));
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, box.width, box.height);
+  return { pen, width: box.width, height: box.height };
+}

@@ -1,0 +1,193 @@
+"""How far the compiled combat simulator is from a kernel written by hand, and from eager torch.
+
+    .venv/bin/python scripts/bench_simulator.py [--sizes 1024 4096 16384] [--repeats 15] [--no-cold]
+
+The kernel is scripts/combat_kernel.c, compiled here by gcc with the constants of conf/env/combat.yaml and
+checked against the eager simulator before anything is timed. All three run one decision of one against one on
+one thread, in turns, and processor time is counted, so that a busy machine spoils little; read the ratios.
+"""
+
+import argparse
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from combat_kernel import Kernel, check_agreement, random_opening, random_orders
+from navrl.compiled import Compiled
+from navrl.config import build, compose
+from navrl.sims.combat import advance, begin, end, tick
+from navrl.sims.combat_state import Action, CombatParams, CombatState, Events
+
+REQUIRED_RATIO, AIMED_RATIO = 0.2, 0.5  # of the kernel's time to the compiled simulator's
+REQUIRED_COLD_S = 30.0
+STEADY = 1.1  # cost per env over that of the smallest size, up to which it counts as the same
+TURN_S = 0.01  # every section runs about this long in one repeat
+Decision = Callable[[CombatState, Action], tuple[CombatState, Events]]
+
+
+def compiled_decision(num_envs: int) -> Decision:
+    """The simulator as the environment compiles it for this many envs."""
+    params, ticks = shipped_params(), 2
+
+    def fly(orders: tuple, bodies: tuple) -> tuple:
+        for _ in range(ticks):
+            bodies = tick(params, orders, bodies)
+        return bodies
+
+    first = Compiled(functools.partial(begin, params), "on")
+    middle = Compiled(fly, "on")
+    last = Compiled(functools.partial(end, params), "on")
+
+    def decide(state: CombatState, action: Action) -> tuple[CombatState, Events]:
+        orders, bodies, armed = first(state, action)
+        for _ in range(params.ticks // ticks):
+            bodies = middle(orders, bodies)
+        return last(state, orders, bodies, armed)
+
+    return decide
+
+
+def shipped_params() -> CombatParams:
+    """The constants of conf/env/combat.yaml."""
+    return build(compose("train", ["env=combat"]).env.sim).checked()
+
+
+@torch.no_grad()
+def measure(kernel: Kernel, params: CombatParams, num_envs: int, repeats: int) -> dict[str, float]:
+    """Median microseconds per decision of num_envs fights, some of them with missiles in the air."""
+    draw = torch.Generator().manual_seed(0)
+    state = random_opening(params, num_envs, draw)
+    for _ in range(12):
+        state, _ = advance(params, state, random_orders(num_envs, draw))
+    action = random_orders(num_envs, draw)
+    compiled = compiled_decision(num_envs)
+    return alternate(
+        {
+            "kernel": kernel.bound(state, action, observe=False),
+            "kernel and observation": kernel.bound(state, action, observe=True),
+            "compiled": lambda: compiled(state, action),
+            "eager": lambda: advance(params, state, action),
+        },
+        repeats,
+    )
+
+
+def alternate(sections: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median microseconds of every section, measured in turns of about TURN_S.
+
+    Of the thread's processor time: what a neighbour takes from the core counts for nobody.
+    """
+    calls = {name: _calls(section) for name, section in sections.items()}
+    samples: dict[str, list[float]] = {name: [] for name in sections}
+    for _ in range(repeats):
+        for name, section in sections.items():
+            started = time.thread_time()
+            for _ in range(calls[name]):
+                section()
+            samples[name].append((time.thread_time() - started) / calls[name] * 1e6)
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def _calls(section: Callable[[], object]) -> int:
+    """How many calls fill a turn; the first ones compile and warm."""
+    for _ in range(3):
+        started = time.thread_time()
+        section()
+        elapsed_s = time.thread_time() - started
+    return max(1, round(TURN_S / elapsed_s))
+
+
+def first_call_s(num_envs: int) -> float:
+    """Seconds of the first compiled decision, with whatever the compile cache holds."""
+    params, draw = shipped_params(), torch.Generator().manual_seed(0)
+    state, action = random_opening(params, num_envs, draw), random_orders(num_envs, draw)
+    decide = compiled_decision(num_envs)
+    started = time.perf_counter()
+    decide(state, action)
+    return time.perf_counter() - started
+
+
+def cold_call_s(num_envs: int) -> float:
+    """The same in a new process with an empty compile cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, __file__, "--first-call", str(num_envs)],
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return float(done.stdout)
+
+
+def verdict(value: float, required: float, *, at_least: bool) -> str:
+    """Whether a figure meets what is required."""
+    met = value >= required if at_least else value <= required
+    return f"required {'>=' if at_least else '<='} {required:g}: {'met' if met else 'MISSED'}"
+
+
+def show(num_envs: int, times_us: dict[str, float]) -> None:
+    """One table for one size."""
+    print(f"\n{num_envs} envs{'us per decision':>37}{'ns per env':>14}")
+    for name, value_us in times_us.items():
+        print(f"  {name:<26}{value_us:16.1f}{value_us * 1e3 / num_envs:14.1f}")
+    ratio = times_us["kernel"] / times_us["compiled"]
+    goal = verdict(ratio, REQUIRED_RATIO, at_least=True)
+    print(f"  kernel / compiled{ratio:25.2f}   {goal}, aim {AIMED_RATIO:g}")
+
+
+def growth(results: dict[int, dict[str, float]]) -> dict[int, float]:
+    """Cost per env of the compiled simulator over its cost at the smallest size."""
+    per_env = {size: times_us["compiled"] / size for size, times_us in sorted(results.items())}
+    return {size: cost / next(iter(per_env.values())) for size, cost in per_env.items()}
+
+
+def main() -> None:
+    """Check, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 4096, 16384], help="envs")
+    parser.add_argument("--repeats", type=int, default=15, help="turns, of which the median counts")
+    parser.add_argument(
+        "--no-cold", action="store_true", help="skip the first call with an empty cache"
+    )
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--first-call", type=int, metavar="ENVS", help="print only its seconds")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.first_call:
+        print(first_call_s(options.first_call))
+        return
+    params = shipped_params()
+    kernel = Kernel(params)
+    agreement = check_agreement(kernel, params)
+    print("the kernel agrees with the eager simulator:")
+    print("  " + ", ".join(f"{name} {value:g}" for name, value in agreement.items()))
+    results = {size: measure(kernel, params, size, options.repeats) for size in options.sizes}
+    for size, times_us in results.items():
+        show(size, times_us)
+    grown = growth(results)
+    factors = ", ".join(f"{size}: {factor:.2f}" for size, factor in grown.items())
+    grows = "grows" if max(grown.values()) > STEADY else "does not grow"
+    print(f"\ncost per env of the compiled simulator {grows} with the envs: {factors}")
+    cold_s = None if options.no_cold else cold_call_s(options.sizes[0])
+    if cold_s is not None:
+        goal = verdict(cold_s, REQUIRED_COLD_S, at_least=False)
+        print(f"first compiled decision, empty cache: {cold_s:.1f} s   {goal}")
+    if options.json:
+        figures = {"agreement": agreement, "us": results, "growth": grown, "cold_s": cold_s}
+        options.json.write_text(json.dumps(figures, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The loss over the living: its means, its gradients, and its compiled form."""
+
+import pytest
+import torch
+
+from navrl.agents.loss import explained
+from navrl.agents.ppo import MINIBATCH_KEYS
+from navrl.agents.team import as_one_agent
+from navrl.compiled import CompiledLoss
+from tests.agents.squad import make_team_rollout
+
+LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
+METRICS = ("entropy", "kl_approx", "clip_fraction")
+
+
+@pytest.fixture
+def agent_and_batch(make_squad_agent):
+    """An agent somewhere else than at ratio 1, on both sides of the clip, and (N, T) frames to learn from."""
+    agent = make_squad_agent()
+    batch = agent._with_advantages(*as_one_agent(make_team_rollout(agent)))
+    with torch.no_grad():
+        for parameter in agent.parameters:
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return agent, batch.detach()
+
+
+def gradients(agent, out):
+    return torch.autograd.grad(sum(out[name] for name in LOSSES), agent.parameters)
+
+
+def assert_close(agent, found, expected):
+    for name in (*LOSSES, *METRICS):
+        assert found[name].item() == pytest.approx(expected[name].item(), rel=1e-4, abs=1e-6), name
+    pairs = zip(gradients(agent, found), gradients(agent, expected), strict=True)
+    for gradient, reference in pairs:
+        torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-5)
+
+
+def test_loss_metrics_and_gradients_are_those_of_the_living_alone(agent_and_batch):
+    agent, batch = agent_and_batch
+    flat = batch.select(*MINIBATCH_KEYS).reshape(-1)
+    living = flat[flat["alive"].squeeze(-1)].exclude("alive")
+    assert 0 < len(living) < len(flat)
+    found, expected = agent.loss(flat), agent.loss(living)
+    assert_close(agent, found, expected)
+    assert found["clip_fraction"].item() > 0.2
+
+
+def test_the_variance_that_is_explained_is_that_of_the_living_alone(agent_and_batch):
+    whole = agent_and_batch[1].reshape(-1)
+    alone = whole[whole["alive"].squeeze(-1)].exclude("alive")
+    assert explained(whole).item() == pytest.approx(explained(alone).item(), rel=1e-4)
+    assert explained(whole).item() != pytest.approx(explained(whole.exclude("alive")).item())
+
+
+@pytest.mark.slow
+def test_the_compiled_loss_agrees_with_the_eager_one(agent_and_batch):
+    agent, batch = agent_and_batch
+    flat = batch.select(*MINIBATCH_KEYS).reshape(-1)
+    compiled = CompiledLoss(agent.loss, "on")  # raises where a graph would break
+    assert_close(agent, compiled(flat), agent.loss(flat))

@@ -1,0 +1,95 @@
+"""The picture of a payoff matrix: valid, self-contained, readable, and saying what was counted."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from navrl.ratings import Payoff
+from navrl.view import matrix
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def payoff():
+    """Two players with games, one without, and names that XML would stumble over."""
+    payoff = Payoff(["latest", "<b>&'\"", "idle"])
+    payoff.record("latest", "<b>&'\"", 6, 2, 2)
+    return payoff
+
+
+def linear(channel):
+    """WCAG 2: light of a channel from 0 to 255."""
+    c = channel / 255
+    return c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+
+
+def luminance(shade):
+    return sum(w * linear(c) for w, c in zip((0.2126, 0.7152, 0.0722), shade, strict=True))
+
+
+def cells(payoff):
+    """The texts of each cell, row by row."""
+    root = ElementTree.fromstring(matrix.svg(payoff))
+    return [[text.text for text in cell.iter(f"{SVG}text")] for cell in root.iter(f"{SVG}g")]
+
+
+def test_cells_show_win_rate_and_games(payoff):
+    assert cells(payoff) == [["-"], ["70%", "10"], ["-"], ["30%", "10"], *[["-"]] * 5]
+
+
+def test_labels_and_hints_are_the_names_unharmed(payoff):
+    root = ElementTree.fromstring(matrix.svg(payoff, title="A & B"))
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert [texts.count(f"{n} {name}") for n, name in enumerate(payoff.players, 1)] == [2, 2, 2]
+    titles = [title.text for title in root.iter(f"{SVG}title")]
+    assert titles[:2] == ["A & B", "latest against <b>&'\": 6 won, 2 drawn, 2 lost"]
+    assert titles[2] == "<b>&'\" against latest: 2 won, 2 drawn, 6 lost"
+
+
+def test_nothing_is_fetched_and_nothing_runs(payoff):
+    text = matrix.svg(payoff).replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"http|href|url\(|<script|<style|<image|<foreignObject", text)
+
+
+@pytest.mark.parametrize("players", [[], ["a"], [f"a_rather_long_name_{n}" for n in range(25)]])
+def test_boxes_and_labels_stay_inside(players):
+    root = ElementTree.fromstring(matrix.svg(Payoff(players)))
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert root.get("viewBox") == f"0 0 {width:g} {height:g}"
+    for cell in root.iter(f"{SVG}g"):
+        x, y = map(float, re.findall(r"[\d.]+", cell.get("transform")))
+        box = cell.find(f"{SVG}rect")
+        assert x + float(box.get("width")) <= width
+        assert y + float(box.get("height")) <= height
+    letter = 12 * 0.6  # of the usual monospaced fonts
+    for text in root.findall(f"{SVG}text"):
+        if text.get("text-anchor") == "end":
+            assert float(text.get("x")) - letter * len(text.text) >= 0
+        if text.get("transform"):
+            assert float(re.findall(r"[\d.]+", text.get("transform"))[1]) >= letter * len(text.text)
+
+
+def test_colours_by_hand():
+    assert matrix.colour(0.0) == (179, 88, 6)
+    assert matrix.colour(0.5) == (247, 247, 247)
+    assert matrix.colour(1.0) == (33, 102, 172)
+    assert matrix.colour(0.25) == (213, round(167.5), round(126.5))  # half way
+
+
+def test_ink_is_readable_on_every_shade():
+    for percent in range(101):
+        shade = matrix.colour(percent / 100)
+        light = {"#000000": 0.0, "#ffffff": 1.0}[matrix.ink(shade)]
+        brighter, darker = sorted((light, luminance(shade)), reverse=True)
+        assert (brighter + 0.05) / (darker + 0.05) >= 4.5
+
+
+def test_sides_differ_where_red_and_green_look_alike():
+    # to an eye without red-green vision orange stays yellowish (blue below green), blue bluish
+    for percent in range(0, 50, 5):
+        _, green, blue = matrix.colour(percent / 100)
+        assert blue < green
+        _, green, blue = matrix.colour(1.0 - percent / 100)
+        assert blue > green
