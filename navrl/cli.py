@@ -28,6 +28,9 @@ COMMANDS = {
     "replay": Command(
         "navrl.replay", "play one episode into an HTML file", "navrl replay best --opponent crank"
     ),
+    "tournament": Command(
+        "navrl.tournament", "let all scripted pilots play", "navrl tournament --episodes 200"
+    ),
     "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
 }
 

@@ -9,26 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, open_dict
-from tensordict import TensorDictBase
+from omegaconf import DictConfig
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl import __version__
-from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
-from navrl.checkpoint import check_fits, find, load
-from navrl.config import ConfigError, build, compose, from_json, run_main, to_json
+from navrl.config import run_main, to_json
+from navrl.league_table import league_table
+from navrl.options import check_whole, check_writable, set_threads
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
-
-OUTPUTS = Path("outputs")
-SCRIPTED = "scripted:"
-
-Act = Callable[[TensorDictBase], TensorDictBase]
+from navrl.subject import (
+    Act,
+    build_env,
+    build_policy,
+    find_subject,
+    opponent_name,
+    opponent_option,
+    scenario_option,
+)
 
 
 def evaluate(cfg: DictConfig) -> None:
     """The command."""
+    if cfg.league is not None:
+        sys.stdout.write(league_table(str(cfg.league)))
+        return
     set_threads(cfg.threads)
     output = None if cfg.output is None else check_writable(Path(cfg.output))
     check_whole(cfg, "num_episodes", least=1)
@@ -81,6 +87,7 @@ def summarise(ends: Mapping[str, list[float]], rates: Sequence[str]) -> dict[str
     return {
         name: wilson(sum(values), len(values)) if name in rates else mean_interval(values)
         for name, values in ends.items()
+        if not name.startswith("_")  # a label, which has no mean
     }
 
 
@@ -99,6 +106,8 @@ def measure(cfg: DictConfig, agent: Any, opponent: Any) -> dict[str, float]:
     """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
     config = cfg.copy()
     config.opponent = opponent
+    if cfg.eval_scenario is not None:
+        config.scenario = scenario_option(cfg.eval_scenario)
     env = build_env(config, num_envs=cfg.eval_episodes, seed=cfg.eval_seed, compile_mode="off")
     summary = summarise(play(env, agent.policy, deterministic=True), env.rate_names)
     return {f"eval/{name}": interval.mean for name, interval in summary.items()} | {
@@ -122,122 +131,6 @@ def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dic
         )
         tell(f"against {name:<9} {told}   ({cfg.eval_episodes} episodes)")
     return final
-
-
-def build_env(
-    config: DictConfig, *, num_envs: int, seed: int, compile_mode: str, first_env_id: int = 0
-) -> Any:
-    """The env of a run's configuration, in another size and with other episodes."""
-    config = config.copy()
-    with open_dict(config):
-        config.compile = compile_mode
-    factory = build(config.env, from_checkpoint=True)
-    device = pick_device(config.device)
-    return factory(num_envs=num_envs, device=device, seed=seed, first_env_id=first_env_id)
-
-
-def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
-    """The agent's saved state into `agent`, after a look at every name and shape."""
-    for name in ("policy", "critic"):
-        check_fits(getattr(agent, name).state_dict(), state["agent"][name], origin)
-    agent.load_state_dict(state["agent"])
-
-
-def opponent_option(name: str) -> Any:
-    """The YAML of one opponent, by name."""
-    return compose("train", [f"opponent={name}"]).opponent
-
-
-def opponent_name(config: DictConfig) -> str:
-    """What the opponent of a configuration is called."""
-    return str(config.opponent._target_).rpartition(".")[2].lower()
-
-
-def pick_device(wanted: str) -> torch.device:
-    """The device, or one sentence if this machine or this torch has none of the kind."""
-    if wanted == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(wanted)
-    except (RuntimeError, TypeError) as error:
-        raise ConfigError(
-            f"device = {wanted!r}; expected auto, cpu or cuda; change device"
-        ) from error
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ConfigError(
-                f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build "
-                "of torch and a driver; use device=cpu, or see `navrl doctor`"
-            )
-        device = torch.device("cuda", device.index or 0)
-        torch.cuda.set_device(device)  # streams and events of this process belong to it
-    return device
-
-
-def check_whole(cfg: DictConfig, *names: str, least: int) -> None:
-    """Raise about the first option that is not a whole number of at least `least`."""
-    for name in names:
-        if type(cfg[name]) is not int or cfg[name] < least:
-            raise ConfigError(
-                f"{name} = {cfg[name]}; expected a whole number, {least} or more; change {name}"
-            )
-
-
-def set_threads(threads: int | None) -> None:
-    """torch's threads, unless null."""
-    if threads is None:
-        return
-    if type(threads) is not int or threads < 1:
-        raise ConfigError(f"threads = {threads}; expected 1 or more, or null; change threads")
-    torch.set_num_threads(threads)
-
-
-def check_writable(path: Path) -> Path:
-    """The path, if its folder exists; asked before hours of work, not after."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ConfigError(f"output = {path}; expected a file in an existing folder; change output")
-    return path
-
-
-def find_subject(
-    policy: str, *, device: str, opponent: Any = None, overrides: Sequence[str] = ()
-) -> tuple[DictConfig, dict[str, Any] | None, str]:
-    """Configuration, checkpoint if any, and name of a policy; `opponent` is YAML, None: the run's own."""
-    state: dict[str, Any] | None = None
-    if policy.startswith(SCRIPTED):
-        config, label = compose("train", overrides), policy
-    else:
-        path = find(policy, OUTPUTS)
-        state = load(path)
-        config, label = from_json(state["config"]), str(path)
-    with open_dict(config):
-        config.device = device
-        if opponent is not None:
-            config.opponent = opponent
-    return config, state, label
-
-
-def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
-    """The policy of that name, made for `env`."""
-    if state is not None:
-        agent = build(config.agent, from_checkpoint=True)(
-            observation_spec=env.observation_spec,
-            action_spec=env.action_spec,
-            device=env.device,
-            num_iterations=1,
-        )
-        load_agent(agent, state, "the checkpoint")
-        return agent.policy
-    name = policy[len(SCRIPTED) :]
-    if name == "random":
-        return RandomPolicy(env=env)
-    try:
-        option = opponent_option(name)
-    except ConfigError as error:
-        raise ConfigError(
-            str(error).replace("Unknown opponent", "Unknown scripted policy")
-        ) from error
-    return ScriptedPolicy(env=env, pilot=build(option))
 
 
 def main() -> None:

@@ -10,18 +10,18 @@ from typing import Any
 
 import torch
 
-from navrl.config import ConfigError, build, run_plain
-from navrl.evaluate import (
+from navrl.config import ConfigError, run_plain
+from navrl.options import check_writable
+from navrl.record import write_atomically
+from navrl.subject import (
     OUTPUTS,
     SCRIPTED,
     build_env,
     build_policy,
-    check_writable,
     find_subject,
     opponent_name,
     opponent_option,
 )
-from navrl.record import write_atomically
 from navrl.view.acmi import acmi
 from navrl.view.fight import fight_page, outcome
 from navrl.view.film import check_viz, write_mp4, write_png
@@ -63,8 +63,7 @@ def replay(options: argparse.Namespace) -> None:
         )
     policy = build_policy(options.policy, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
-    params = build(config.env.sim, from_checkpoint=True)
-    episodes = [recording(params, states) for states in play_episodes(env, policy)]
+    episodes = [recording(env.params, states) for states in play_episodes(env, policy)]
     found = _first(options.outcome, episodes)
     episode = options.episode + found
     pilot = _pilot(config, state, label)

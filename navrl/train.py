@@ -6,33 +6,27 @@ import contextlib
 import math
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
 from navrl import notes
 from navrl.checkpoint import find, load, rng_state, set_rng_state
-from navrl.config import ConfigError, build, resumed, run_main, to_json
-from navrl.evaluate import (
-    OUTPUTS,
-    check_whole,
-    load_agent,
-    measure,
-    measure_all,
-    opponent_option,
-    pick_device,
-    set_threads,
-)
+from navrl.config import build, resumed, run_main, to_json
+from navrl.evaluate import measure, measure_all, play
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
+from navrl.options import pick_device, set_threads
 from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
+from navrl.start import Start, folder_of, iterations, latest_link
+from navrl.subject import OUTPUTS, build_env, install_opponent, load_agent
 
 
 def train(cfg: DictConfig) -> float:
@@ -45,8 +39,8 @@ def train(cfg: DictConfig) -> float:
             checkpoint = find(str(cfg.resume), OUTPUTS)
             saved = load(checkpoint)
             cfg = resumed(saved["config"], saved["choices"], cfg, overrides, chosen)
-            chosen, path = saved["choices"], _folder_of(checkpoint, path)
-        start = Start(cfg, chosen, saved, str(checkpoint), *_iterations(cfg, saved))
+            chosen, path = saved["choices"], folder_of(checkpoint, path)
+        start = Start(cfg, chosen, saved, str(checkpoint), *iterations(cfg, saved))
         learners = _build(start)
     except (ValueError, OSError):
         with contextlib.suppress(OSError):  # nothing started, so nothing is left but what was there
@@ -57,21 +51,10 @@ def train(cfg: DictConfig) -> float:
         config=OmegaConf.to_yaml(cfg),
         overrides=overrides,
         device=str(learners.env.device),
-        latest=_latest(path),
+        latest=latest_link(path),
         resumed_from=None if checkpoint is None else str(checkpoint),
     ) as run:
         return _run(start, learners, run)
-
-
-class Start(NamedTuple):
-    """From what a run begins, and how far it goes."""
-
-    cfg: DictConfig
-    choices: dict[str, Any]  # the option of every group
-    saved: dict[str, Any] | None  # the state to go on from
-    origin: str  # where that was read
-    done: int  # iterations made before
-    total: int  # iterations of the whole run
 
 
 class Learners(NamedTuple):
@@ -80,6 +63,7 @@ class Learners(NamedTuple):
     env: Any
     agent: Any
     collector: Any
+    curriculum: Any
 
 
 class Records(NamedTuple):
@@ -122,7 +106,7 @@ def _loop(
 ) -> dict[str, float]:
     """Collect with one policy version, learn from it, forget it; the last iteration's metrics."""
     cfg = start.cfg
-    env, agent, collector = learners
+    env, agent, collector, curriculum = learners
     run, saver, loggers = records
     frames = run.frames = start.done * cfg.num_envs * cfg.rollout_steps
     total_frames = start.total * cfg.num_envs * cfg.rollout_steps
@@ -132,6 +116,8 @@ def _loop(
         with monitor.section("update"):
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)
+        with monitor.section("curriculum"):
+            metrics |= curriculum.after(iteration, run.frames + rollout.numel(), rollout)
         frames = run.frames = frames + rollout.numel()
         evaluated = bool(cfg.eval_every) and iteration % cfg.eval_every == 0
         if evaluated:
@@ -171,6 +157,7 @@ def _build(start: Start) -> Learners:
     env = build(cfg.env, from_checkpoint=foreign)(
         num_envs=cfg.num_envs, device=device, seed=cfg.seed
     )
+    install_opponent(env)
     agent = build(cfg.agent, from_checkpoint=foreign)(
         observation_spec=env.observation_spec,
         action_spec=env.action_spec,
@@ -179,6 +166,14 @@ def _build(start: Start) -> Learners:
     )
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
     agent.check_rollout_size(frames_per_iteration)
+    curriculum = build(cfg.curriculum)(
+        env=env,
+        agent=agent,
+        examination=partial(
+            build_env, cfg, num_envs=cfg.num_envs, seed=cfg.eval_seed, compile_mode=cfg.compile
+        ),
+        measure=partial(_examined, cfg, agent),
+    )
     collector = build(cfg.collector)(
         env=env,
         policy=agent.policy,
@@ -188,8 +183,18 @@ def _build(start: Start) -> Learners:
     if start.saved is not None:  # before the run is opened: what does not fit changes nothing there
         load_agent(agent, start.saved, start.origin)
         env.load_runtime_state(start.saved["env"])
+        curriculum.load_state_dict(start.saved["curriculum"])
         collector.load_runtime_state(start.saved["collector"])
-    return Learners(env, agent, collector)
+    return Learners(env, agent, collector, curriculum)
+
+
+def _examined(cfg: DictConfig, agent: Any, env: Any) -> dict[str, float]:
+    """Means over one episode of every env, the same ones whenever it is asked; no random number is drawn."""
+    env.set_seed(cfg.eval_seed)
+    ends = play(env, agent.policy, deterministic=True)
+    means = {name: sum(values) / len(values) for name, values in ends.items()}
+    means["launches_per_kill"] = means["launches"] / max(means["kill"], 1e-9)
+    return means
 
 
 def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
@@ -211,6 +216,7 @@ def _state(start: Start, learners: Learners, records: Records, iteration: int) -
         "agent": learners.agent.state_dict(),
         "env": learners.env.runtime_state(),
         "collector": learners.collector.runtime_state(),
+        "curriculum": learners.curriculum.state_dict(),
         "loggers": records.loggers.state_dict(),
         "rng": rng_state(),
         "iteration": iteration,
@@ -228,40 +234,6 @@ def _restore_records(saved: dict[str, Any], records: Records) -> None:
     set_rng_state(saved["rng"])  # last: building everything drew random numbers
 
 
-def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]:
-    """Iterations done and in all; raises about every number that would only fail hours later."""
-    check_whole(cfg, "num_envs", "rollout_steps", "total_frames", "eval_episodes", least=1)
-    check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
-    if isinstance(cfg.eval_opponents, str):
-        raise ConfigError(
-            f"eval_opponents = {cfg.eval_opponents}; expected a list; write eval_opponents="
-            f"[{cfg.eval_opponents}]"
-        )
-    for opponent in cfg.eval_opponents:
-        opponent_option(opponent)
-    frames_per_iteration = cfg.num_envs * cfg.rollout_steps
-    done = 0 if saved is None else saved["iteration"]
-    total = math.ceil(cfg.total_frames / frames_per_iteration)
-    if done >= total:
-        frames = done * frames_per_iteration
-        raise ConfigError(
-            f"the run is complete at {frames} frames; expected total_frames above that to go on; "
-            f"add total_frames={2 * frames}"
-        )
-    return done, total
-
-
-def _folder_of(checkpoint: Path, fresh: Path) -> Path:
-    """The run's own folder for its newest checkpoint; a fresh one for a branch or a lone file."""
-    run = checkpoint.absolute().parents[1]
-    in_run = checkpoint.absolute().parent.name == "checkpoints" and (run / "config.yaml").is_file()
-    if not in_run or find(str(run), OUTPUTS).absolute() != checkpoint.absolute():
-        return fresh
-    with contextlib.suppress(OSError):  # Hydra made it for a new run; it stays if it holds anything
-        fresh.rmdir()
-    return run
-
-
 def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:
     """The collector's rollouts, with the time they took under time/collect."""
     rollouts = iter(collector)
@@ -277,13 +249,6 @@ def _score(cfg: DictConfig, env: Any, metrics: dict[str, float]) -> float | None
     """What `best` goes by: the evaluation where there is one, else the training episodes."""
     source = "eval" if cfg.eval_every else "episode"
     return metrics.get(f"{source}/{env.objective}")
-
-
-def _latest(path: Path) -> Path | None:
-    """outputs/latest for single runs in outputs/; sweeps and folders elsewhere leave it alone."""
-    single = HydraConfig.get().mode is not RunMode.MULTIRUN
-    inside = path.absolute().is_relative_to(OUTPUTS.absolute())
-    return OUTPUTS / "latest" if single and inside else None
 
 
 def main() -> None:

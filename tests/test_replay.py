@@ -7,7 +7,7 @@ import pytest
 
 import navrl.replay
 
-SHORT = ("--set", "env.scenario.range_m=[12000,14000]", "env.sim.time_limit_s=40")
+SHORT = ("--set", "scenario.range_m=[12000,14000]", "env.sim.time_limit_s=40")
 
 
 @pytest.fixture

@@ -47,9 +47,7 @@ class ActionKind(Protocol):
 class _Choices:
     """Choices side by side: rudder, throttle unless it is always full, fire, target unless there is one."""
 
-    rudder_edges: tuple[
-        float, ...
-    ]  # every one that a rudder is beyond moves the choice off the middle
+    rudder_edges: tuple[float, ...]  # each that a rudder is beyond is one choice off the middle
     throttles: tuple[float, ...]
     throttle_edges: tuple[float, ...]
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 
 from navrl.compiled import Compiled
+from navrl.envs import combat_specs as specs
 from navrl.envs.actions import ActionKind, Order
 from navrl.envs.base import BatchedEnv
 from navrl.opponents.base import Command, Pilot, pilot_key
@@ -33,10 +33,11 @@ from navrl.sims.combat_state import (
 )
 from navrl.sims.launch import Armed
 from navrl.sims.observations.base import Observation
+from navrl.sims.relative import focal_index
 from navrl.sims.scenarios import Scenario
 
 _RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
-_STATISTICS = (*_RATES, "launches")
+_STATISTICS = (*_RATES, "launches", "_opponent")  # an underscore: counted, not averaged
 # Ticks per compiled graph: compile time grows with them, call overhead shrinks.
 _MAX_TICKS_PER_GRAPH = 2
 
@@ -93,8 +94,8 @@ class CombatEnv(BatchedEnv):
             seed=seed,
             first_env_id=first_env_id,
             compile_mode=compile_mode,
-            observation_spec=_observation_spec(observation, action, shape, device),
-            action_spec=_action_spec(action, shape, device),
+            observation_spec=specs.observation_spec(observation, action, shape, device),
+            action_spec=specs.action_spec(action, shape, device),
             reward_parts=reward.names,
             statistic_names=_STATISTICS,
             rate_names=_RATES,
@@ -187,7 +188,8 @@ class CombatEnv(BatchedEnv):
         mine, theirs = (any_row(side) for side in sides(params, craft.alive))
         launches = params.rounds - sides(params, craft.rounds)[0]
         rates = [sign > 0, sign < 0, sign == 0, ~theirs, mine]
-        return [*(rate.float() for rate in rates), launches.float().mean(0)]
+        opponent = self._opponent.tag(state.memories[0]).float().expand_as(sign)
+        return [*(rate.float() for rate in rates), launches.float().mean(0), opponent]
 
     def pilot_action(
         self, pilot: Pilot, memories: tuple[Memory, ...] | None
@@ -198,7 +200,10 @@ class CombatEnv(BatchedEnv):
             pilot.prepare(self._params, self.device)
             memories = self._pilots_begin(pilot, random.mix(self.episode_key() ^ 1), self._team)
         commands, memories = self._commands(pilot, self.combat_state, self._team, memories)
-        actions = [self._action.nearest(*command, None) for command in commands]
+        actions = [
+            self._action.nearest(*command[:3], focal_index(self._params, self.combat_state, me))
+            for command, me in zip(commands, self._team, strict=True)
+        ]
         return actions[0] if self.team_size == 1 else torch.stack(actions, 1), memories
 
     @property
@@ -225,51 +230,52 @@ class CombatEnv(BatchedEnv):
         return state.combat
 
     @property
+    def opponent(self) -> Pilot:
+        """Who flies the other side."""
+        return self._opponent
+
+    @property
+    def lesson_names(self) -> dict[str, tuple[str, ...]]:
+        """What `set_lesson` weighs: the names in every mixture, and the reward's terms."""
+        dials: dict[str, Any] = {
+            "scenarios": self._scenario,
+            "opponents": self._opponent,
+            "reward": self._reward,
+        }
+        fixed = [name for name, dial in dials.items() if not hasattr(dial, "set_weights")]
+        if fixed:
+            raise ValueError(
+                f"a curriculum changes weights, and the env's {fixed[0]} have none; expected "
+                "scenario=mixture and opponent=league; change scenario or opponent"
+            )
+        return {name: dial.names for name, dial in dials.items()}
+
+    def set_lesson(
+        self,
+        *,
+        scenarios: Mapping[str, float],
+        opponents: Mapping[str, float],
+        reward: Mapping[str, float],
+    ) -> None:
+        """Other mixtures from each env's next episode on, other reward weights at once."""
+        mixtures: tuple[Any, ...] = (self._scenario, self._opponent, self._reward)
+        for mixture, weights in zip(mixtures, (scenarios, opponents, reward), strict=True):
+            mixture.set_weights(weights)
+
+    @property
     def params(self) -> CombatParams:
         """The constants of the fight."""
         return self._params
 
 
 def _joined(mine: list[Order], theirs: list[Command]) -> Action:
-    """Orders of everybody, rows (A, N); scripted pilots fire at the nearest."""
+    """Orders of everybody, rows (A, N); who names no target fires at the nearest."""
     everybody: list[Order | Command] = [*mine, *theirs]
-    asked = [order.target for order in mine if order.target is not None]
-    nearest = [torch.full_like(row, -1) for row in asked]
+    nearest = torch.full_like(mine[0].rudder, -1, dtype=torch.int32)
+    asked = [nearest if order.target is None else order.target for order in everybody]
     return Action(
         rudder=torch.stack([order.rudder for order in everybody]),
         throttle=torch.stack([order.throttle for order in everybody]),
         fire=torch.stack([order.fire for order in everybody]),
-        target=torch.stack(asked + nearest) if asked else None,
+        target=torch.stack(asked),
     )
-
-
-def _observation_spec(
-    observation: Observation, action: ActionKind, shape: tuple[int, ...], device: Any
-) -> Composite:
-    """Specs of what one pilot is told, in the group "agents" where there are several."""
-
-    def flag(*trailing: int) -> Categorical:
-        return Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
-
-    leaves = {
-        name: flag(*trailing)
-        if name.endswith("_mask")
-        else Unbounded((*shape, *trailing), device=device)
-        for name, trailing in observation.leaves.items()
-    }
-    told = {
-        "observation": Composite(leaves, shape=shape, device=device),
-        "action_mask": flag(action.mask_size),
-    }
-    if len(shape) == 1:
-        return Composite(told, shape=shape, device=device)
-    group = Composite({**told, "alive": flag(1)}, shape=shape, device=device)
-    return Composite(agents=group, shape=shape[:1], device=device)
-
-
-def _action_spec(action: ActionKind, shape: tuple[int, ...], device: Any) -> TensorSpec:
-    spec = action.spec(shape, device)
-    if len(shape) == 1:
-        return spec
-    group = Composite(action=spec, shape=shape, device=device)
-    return Composite(agents=group, shape=shape[:1], device=device)

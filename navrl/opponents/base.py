@@ -19,6 +19,7 @@ class Command(NamedTuple):
     rudder: Tensor  # -1 .. 1, positive turns left
     throttle: Tensor  # 0 .. 1
     fire: Tensor  # bool
+    target: Tensor | None = None  # int32, place among the enemies; None: the nearest
 
 
 class Pilot:
@@ -38,6 +39,10 @@ class Pilot:
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """The command of aircraft `me`, and the memory after it."""
         raise TypeError(f"{type(self).__name__} lacks act(...) -> (command, memory)")
+
+    def tag(self, memory: tuple[Tensor, ...]) -> Tensor:
+        """A number (N,) for who flies, where one pilot object stands for several."""
+        return torch.zeros((), dtype=torch.int32)
 
 
 def pilot_key(key: Tensor, number: int) -> Tensor:

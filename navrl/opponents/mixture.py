@@ -20,6 +20,11 @@ class Mixture(Pilot):
         self.sizes = [len(pilot.initial(nobody)) for pilot in self.pilots.values()]  # of memories
         self.weights = Weights(names=self.pilots, weights=weights, setting="opponent.weights")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it draws from."""
+        return self.weights.names
+
     def set_weights(self, weights: Mapping[str, float]) -> None:
         """From the next episode of each env on, draw the pilots this often."""
         self.weights.set(weights)
@@ -36,6 +41,10 @@ class Mixture(Pilot):
         memories = [field for pilot in self.pilots.values() for field in pilot.initial(key)]
         return (choice, *memories)
 
+    def tag(self, memory: tuple[Tensor, ...]) -> Tensor:
+        """The index of the drawn pilot, (N,)."""
+        return memory[0]
+
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
@@ -51,7 +60,7 @@ class Mixture(Pilot):
                 command
                 if chosen is None
                 else Command(
-                    *(torch.where(mine, a, b) for a, b in zip(command, chosen, strict=True))
+                    *(torch.where(mine, a, b) for a, b in zip(command[:3], chosen[:3], strict=True))
                 )
             )
         assert chosen is not None, "the weights name at least one pilot"

@@ -27,6 +27,8 @@ def episode_metrics(env: Any, sums: Tensor) -> dict[str, float]:
     if count == 0:
         return metrics
     for name, total in zip(env.episode_keys, totals, strict=True):
+        if name.startswith("_"):
+            continue  # a label, which has no mean
         term = name.removeprefix("reward_")
         metrics[f"reward/{term}" if term != name else f"episode/{name}"] = total / count
     objective = f"episode/{env.objective}"

@@ -122,7 +122,8 @@ def tick(params: CombatParams, orders: Pair, bodies: Bodies) -> Bodies:
         target = _targets(params, orders[me], shots[me], crafts[1 - me])
         after = _fly_shots(params, target, shots[me], crafts[1 - me], moved[1 - me], running)
         flown.append(after)
-        struck.append(_at_targets(params, target, after.fate == HIT))
+        now = (after.fate == HIT) & (shots[me].fate == FLYING)  # what hit earlier hits nobody else
+        struck.append(_at_targets(params, target, now))
     living = [moved[me]._replace(alive=moved[me].alive & ~struck[1 - me]) for me in (0, 1)]
     return Bodies((living[0], living[1]), (flown[0], flown[1]))
 

@@ -63,7 +63,8 @@ def _next_arc(params: CombatParams, chase: Chase, line: Line) -> Chase:
 
 def begun(params: CombatParams, shot: Shot, line: Line) -> Chase:
     """The chase before its first arc."""
-    fields = torch.broadcast_tensors(*shot.motion, shot.age_s, *line.start, line.turn_s)
+    wide = torch.broadcast_tensors(*shot.motion, shot.age_s, *line.start, line.turn_s)
+    fields = [field.contiguous() for field in wide]
     missile, age_s, prey = Motion(*fields[:5]), fields[5], Motion(*fields[6:11])
     now_s = torch.zeros_like(age_s)
     x, y = relative_position(missile, prey)

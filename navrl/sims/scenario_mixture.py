@@ -19,6 +19,11 @@ class ScenarioMixture:
         self.scenarios = dict(scenarios)
         self.weights = Weights(names=self.scenarios, weights=weights, setting="scenario.weights")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it draws from."""
+        return self.weights.names
+
     def set_weights(self, weights: Mapping[str, float]) -> None:
         """Draw the scenarios this often in the episodes that begin from now on."""
         self.weights.set(weights)

@@ -227,3 +227,14 @@ def test_the_team_size_comes_from_the_env(option, kind):
     action = build(config.action)
     assert type(action) is kind
     assert action.team_size == 3
+
+
+def test_a_rudder_can_be_given_a_rate():
+    overrides = ["env.sim.rudder_rate_per_s=0.25", "opponent=straight", "compile=off"]
+    env = build(compose("train", overrides).env)(num_envs=2, device="cpu", seed=0)
+    root, rudders = env.reset(), []
+    for choice in (2, 2, 2, 2, 2, 0, 0):  # full left for five seconds, then full right
+        _, root = env.step_and_maybe_reset(root.set("action", row((choice, 0), (1, 0))))
+        rudders.append(env.combat_state.aircraft.rudder[0].tolist())
+    assert [mine for mine, _ in rudders] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5])
+    assert [other for _, other in rudders] == [0.0] * 7

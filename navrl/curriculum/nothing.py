@@ -1,0 +1,23 @@
+"""curriculum=none: the run learns the same from beginning to end."""
+
+from typing import Any
+
+from tensordict import TensorDictBase
+
+
+class Nothing:
+    """No lesson, no league."""
+
+    def __init__(self, **_: Any) -> None:
+        pass
+
+    def after(self, iteration: int, frames: int, rollout: TensorDictBase) -> dict[str, float]:
+        """Nothing changes."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing to remember."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to restore."""

@@ -1,0 +1,78 @@
+"""A trained policy that no longer learns, as a pilot: it sees what its own aircraft is told."""
+
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+from torchrl.envs.utils import ExplorationType, exploration_type
+
+from navrl.compiled import Compiled
+from navrl.opponents.base import Command, Pilot
+from navrl.sims.combat_state import CombatParams, CombatState, can_fire, sides
+from navrl.sims.observations.base import Observation
+
+
+class Seat:
+    """What turns the state into a policy's frames, and its actions into commands."""
+
+    def __init__(self, *, observation: Observation, action: Any, compile_mode: str | bool) -> None:
+        self.observation, self.action = observation, action
+        self._tell = Compiled(self._tell_eager, compile_mode)
+
+    def prepare(self, params: CombatParams, device: torch.device | str) -> None:
+        """Let the observation make its tables."""
+        self.observation.prepare(params, device)
+
+    def frames(self, params: CombatParams, state: CombatState, me: int) -> TensorDict:
+        """What aircraft `me` is told in every env, (N,)."""
+        leaves, mask = self._tell(params, state, me)
+        size = [mask.shape[0]]
+        told = TensorDict(leaves, batch_size=size)
+        return TensorDict({"observation": told, "action_mask": mask}, batch_size=size)
+
+    def _tell_eager(
+        self, params: CombatParams, state: CombatState, me: int
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        rows = self.observation.rows(params, state, me)
+        enemies_alive = sides(params, state.aircraft.alive)[1 - params.teams[me]]
+        mask = self.action.mask(can_fire(params, state)[me], enemies_alive)
+        leaves = {name: leaf.movedim(-1, 0).contiguous() for name, leaf in rows.items()}
+        return leaves, mask.t().contiguous()
+
+    def command(self, policy: Any, frames: TensorDictBase) -> Command:
+        """What the policy wants, (N,); drawn, or its most likely action in deterministic play."""
+        with torch.no_grad():
+            dist = policy.get_dist(frames)
+            steady = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
+            order = self.action.orders(dist.deterministic_sample if steady else dist.sample())
+        return Command(order.rudder, order.throttle, order.fire, order.target)
+
+
+class Frozen(Pilot):
+    """One trained policy; `opponent=checkpoint opponent.checkpoint=...` names the file it comes from."""
+
+    compilable = False
+
+    def __init__(self, *, checkpoint: str, observation: Observation, action: Any) -> None:
+        self.checkpoint = checkpoint
+        self.policy: Any = None
+        self._seat = Seat(observation=observation, action=action, compile_mode="off")
+
+    def install(self, policy: Any, seat: Seat) -> None:
+        """Fly with this policy, told and understood as it was trained."""
+        self.policy, self._seat = policy, seat
+
+    def prepare(self, params: CombatParams, device: torch.device | str) -> None:
+        """Let the observation make its tables."""
+        self._seat.prepare(params, device)
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """Remembers nothing."""
+        return ()
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """The policy's command."""
+        return self._seat.command(self.policy, self._seat.frames(params, state, me)), ()

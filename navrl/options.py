@@ -1,0 +1,56 @@
+"""Options that more than one command takes, checked before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig
+
+from navrl.config import ConfigError
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The device, or one sentence if this machine or this torch has none of the kind."""
+    if wanted == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device = {wanted!r}; expected auto, cpu or cuda; change device"
+        ) from error
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build "
+                "of torch and a driver; use device=cpu, or see `navrl doctor`"
+            )
+        device = torch.device("cuda", device.index or 0)
+        torch.cuda.set_device(device)  # streams and events of this process belong to it
+    return device
+
+
+def check_whole(cfg: DictConfig, *names: str, least: int) -> None:
+    """Raise about the first option that is not a whole number of at least `least`."""
+    for name in names:
+        if type(cfg[name]) is not int or cfg[name] < least:
+            raise ConfigError(
+                f"{name} = {cfg[name]}; expected a whole number, {least} or more; change {name}"
+            )
+
+
+def set_threads(threads: int | None) -> None:
+    """torch's threads, unless null."""
+    if threads is None:
+        return
+    if type(threads) is not int or threads < 1:
+        raise ConfigError(f"threads = {threads}; expected 1 or more, or null; change threads")
+    torch.set_num_threads(threads)
+
+
+def check_writable(path: Path) -> Path:
+    """The path, if its folder exists; asked before hours of work, not after."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ConfigError(f"output = {path}; expected a file in an existing folder; change output")
+    return path

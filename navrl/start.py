@@ -1,0 +1,69 @@
+"""From what a run begins: how far it has come, how far it goes, and in which folder."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from navrl.checkpoint import find
+from navrl.config import ConfigError
+from navrl.options import check_whole
+from navrl.subject import OUTPUTS, opponent_option
+
+
+class Start(NamedTuple):
+    """From what a run begins, and how far it goes."""
+
+    cfg: DictConfig
+    choices: dict[str, Any]  # the option of every group
+    saved: dict[str, Any] | None  # the state to go on from
+    origin: str  # where that was read
+    done: int  # iterations made before
+    total: int  # iterations of the whole run
+
+
+def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]:
+    """Iterations done and in all; raises about every number that would only fail hours later."""
+    check_whole(cfg, "num_envs", "rollout_steps", "total_frames", "eval_episodes", least=1)
+    check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
+    if isinstance(cfg.eval_opponents, str):
+        raise ConfigError(
+            f"eval_opponents = {cfg.eval_opponents}; expected a list; write eval_opponents="
+            f"[{cfg.eval_opponents}]"
+        )
+    for opponent in cfg.eval_opponents:
+        opponent_option(opponent)
+    frames_per_iteration = cfg.num_envs * cfg.rollout_steps
+    done = 0 if saved is None else saved["iteration"]
+    total = math.ceil(cfg.total_frames / frames_per_iteration)
+    if done >= total:
+        frames = done * frames_per_iteration
+        raise ConfigError(
+            f"the run is complete at {frames} frames; expected total_frames above that to go on; "
+            f"add total_frames={2 * frames}"
+        )
+    return done, total
+
+
+def folder_of(checkpoint: Path, fresh: Path) -> Path:
+    """The run's own folder for its newest checkpoint; a fresh one for a branch or a lone file."""
+    run = checkpoint.absolute().parents[1]
+    in_run = checkpoint.absolute().parent.name == "checkpoints" and (run / "config.yaml").is_file()
+    if not in_run or find(str(run), OUTPUTS).absolute() != checkpoint.absolute():
+        return fresh
+    with contextlib.suppress(OSError):  # Hydra made it for a new run; it stays if it holds anything
+        fresh.rmdir()
+    return run
+
+
+def latest_link(path: Path) -> Path | None:
+    """outputs/latest for single runs in outputs/; sweeps and folders elsewhere leave it alone."""
+    single = HydraConfig.get().mode is not RunMode.MULTIRUN
+    inside = path.absolute().is_relative_to(OUTPUTS.absolute())
+    return OUTPUTS / "latest" if single and inside else None
