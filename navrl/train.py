@@ -26,7 +26,7 @@ from navrl.options import pick_device, set_threads
 from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
 from navrl.start import Start, folder_of, iterations, latest_link
-from navrl.subject import OUTPUTS, build_env, install_opponent, load_agent
+from navrl.subject import OUTPUTS, install_opponent, load_agent
 
 
 def train(cfg: DictConfig) -> float:
@@ -169,9 +169,6 @@ def _build(start: Start) -> Learners:
     curriculum = build(cfg.curriculum)(
         env=env,
         agent=agent,
-        examination=partial(
-            build_env, cfg, num_envs=cfg.num_envs, seed=cfg.eval_seed, compile_mode=cfg.compile
-        ),
         measure=partial(_examined, cfg, agent),
     )
     collector = build(cfg.collector)(
@@ -190,8 +187,8 @@ def _build(start: Start) -> Learners:
 
 def _examined(cfg: DictConfig, agent: Any, env: Any) -> dict[str, float]:
     """Means over one episode of every env, the same ones whenever it is asked; no random number is drawn."""
-    env.set_seed(cfg.eval_seed)
-    ends = play(env, agent.policy, deterministic=True)
+    with env.other_episodes(cfg.eval_seed):
+        ends = play(env, agent.policy, deterministic=True)
     means = {name: sum(values) / len(values) for name, values in ends.items()}
     means["launches_per_kill"] = means["launches"] / max(means["kill"], 1e-9)
     return means

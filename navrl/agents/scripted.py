@@ -14,13 +14,14 @@ class ScriptedPolicy(TensorDictModuleBase):
 
     def __init__(self, *, env: Any, pilot: Any) -> None:
         super().__init__()
-        self.in_keys, self.out_keys = ["action_mask"], ["action"]
+        self.in_keys: list[Any] = []  # it looks at the simulator, not at the observation
+        self.out_keys = [env.action_key]
         self._env, self._pilot, self._memory = env, pilot, None
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The pilot's command as the nearest action of the env."""
         action, self._memory = self._env.pilot_action(self._pilot, self._memory)
-        return tensordict.set("action", action)
+        return tensordict.set(self._env.action_key, action)
 
 
 class RandomPolicy(TensorDictModuleBase):

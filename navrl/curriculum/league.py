@@ -69,6 +69,15 @@ class SelfPlay:
         elif self.snapshots:
             self._seat()
 
+    def pause(self) -> None:
+        """Leave all envs to the scripts until `proceed`."""
+        self._pilot.seat([])
+
+    def proceed(self) -> None:
+        """Back to the seats that `pause` emptied."""
+        if self.on and self.seated:
+            self._deal(self.seated)
+
     def after(self, frames: int, rollout: TensorDictBase) -> dict[str, float]:
         """Count the games of a rollout; take a snapshot and deal the seats anew when it is time."""
         self._count(rollout)

@@ -40,7 +40,6 @@ class Lessons:
         check_every: int,
         self_play: SelfPlay,
         env: Any,
-        examination: Callable[[], Any],
         measure: Measure,
         agent: Any,
     ) -> None:
@@ -51,8 +50,7 @@ class Lessons:
             )
         self.names, self.lessons = list(lessons), list(lessons.values())
         self.check_every, self.stage, self.asked = check_every, 0, 0
-        self._env, self._make_examination, self._measure = env, examination, measure
-        self._examination: Any = None  # made when it is first needed
+        self._env, self._measure = env, measure
         self._league = self_play
         self._league.attach(env, agent)
         self._begin()
@@ -89,24 +87,26 @@ class Lessons:
         return metrics
 
     def _ask(self, lesson: Lesson) -> dict[str, float]:
-        """How the policy does in a lesson, on the same episodes whenever it is asked."""
-        if self._examination is None:
-            self._examination = self._make_examination()
-        self._examination.set_lesson(
-            scenarios=_all(lesson.scenarios, self._env.lesson_names["scenarios"]),
-            opponents=_all(lesson.examined, self._env.lesson_names["opponents"]),
-            reward=_all(lesson.reward, self._env.lesson_names["reward"]),
+        """How the policy does in a lesson against scripts, on the same episodes whenever it is asked."""
+        self._league.pause()
+        self._set(lesson, lesson.examined)
+        try:
+            return self._measure(self._env)
+        finally:
+            self._set(self.lesson, self.lesson.opponents)
+            self._league.proceed()
+
+    def _set(self, lesson: Lesson, opponents: Mapping[str, float]) -> None:
+        names = self._env.lesson_names
+        self._env.set_lesson(
+            scenarios=_all(lesson.scenarios, names["scenarios"]),
+            opponents=_all(opponents, names["opponents"]),
+            reward=_all(lesson.reward, names["reward"]),
         )
-        return self._measure(self._examination)
 
     def _begin(self) -> None:
-        lesson = self.lesson
-        self._env.set_lesson(
-            scenarios=_all(lesson.scenarios, self._env.lesson_names["scenarios"]),
-            opponents=_all(lesson.opponents, self._env.lesson_names["opponents"]),
-            reward=_all(lesson.reward, self._env.lesson_names["reward"]),
-        )
-        self._league.play(on=lesson.league)
+        self._set(self.lesson, self.lesson.opponents)
+        self._league.play(on=self.lesson.league)
 
     def state_dict(self) -> dict[str, Any]:
         """The stage, and the league."""

@@ -11,6 +11,8 @@ and the specs of what it tells and of its action. The leaves of several agents a
 as "agents/observation/ego" (agents, features, N).
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -233,6 +235,16 @@ class BatchedEnv(EnvBase):
         if self._world is None:
             raise RuntimeError("the env was stepped before its first reset(); call env.reset()")
         return self._world
+
+    @contextlib.contextmanager
+    def other_episodes(self, seed: int) -> Iterator[None]:
+        """Play the episodes of another seed, then go on here; what was compiled serves both."""
+        kept = self._seed, self._world
+        self._set_seed(seed)
+        try:
+            yield
+        finally:
+            self._seed, self._world = kept
 
     def episode_key(self) -> Tensor:
         """The random key of the episode every env is in, int64 (N,)."""

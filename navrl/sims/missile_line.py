@@ -56,7 +56,6 @@ def closest_approach(params: CombatParams, shot: Shot, line: Line) -> Approach:
     return chase.closest
 
 
-@torch.compiler.nested_compile_region  # compiled once and called, not ARCS copies, which takes minutes
 def _next_arc(params: CombatParams, chase: Chase, line: Line) -> Chase:
     return pursued(params, chase, line, arc_s(chase, _PART_OF_TIME_TO_GO, _LONGEST_ARC_S))
 
@@ -110,6 +109,7 @@ def _lives(params: CombatParams, speed_mps: Tensor, age_s: Tensor) -> Tensor:
     return young & (burning | (speed_mps >= params.self_destruct_speed_mps))
 
 
+@torch.compiler.nested_compile_region
 def _mean_rudder(params: CombatParams, missile: Motion, prey: Motion, dt_s: Tensor) -> Tensor:
     """What the law asks for now, times its mean over an exponential decay at the law's own rate."""
     legacy = params.guidance_law == "legacy_gain"
@@ -132,12 +132,14 @@ def _mean_rudder(params: CombatParams, missile: Motion, prey: Motion, dt_s: Tens
     )  # (1 - exp(-z)) / z
 
 
+@torch.compiler.nested_compile_region
 def _fled(params: CombatParams, chase: Chase, line: Line, dt_s: Tensor) -> Motion:
     """The prey after dt_s more on its line; one arc, also where its turn ends on the way."""
     turning = ((line.turn_s - chase.time_s) / dt_s).clamp(0.0, 1.0)
     return fly(params.fighter, chase.prey, line.rudder * turning, line.thrust_mps2, dt_s)
 
 
+@torch.compiler.nested_compile_region
 def _passed(chase: Chase, flown: Motion, fled: Motion, dt_s: Tensor) -> Approach:
     """The closest approach within the arc, on the straight chord of the relative path."""
     missile = chase.shot.motion

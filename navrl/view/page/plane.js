@@ -2,6 +2,7 @@
 /* A map that can be moved: camera, mouse and fingers, grid, scale. x goes east, y north, metres. */
 
 const LEAST_SIZE = 9000; // metres shown when everybody is close together
+const EDGE = 46; // pixels along the border in which no aircraft should be: buttons lie there
 const SETTLE = 0.35; // seconds in which the camera does most of its way
 
 class Plane {
@@ -36,13 +37,13 @@ class Plane {
     if (this.byHand) return false;
     const short = Math.min(this.width, this.height) || 1;
     const across = Math.max(
-      ((box.right - box.left) * short) / (this.width || 1),
-      ((box.top - box.bottom) * short) / (this.height || 1),
+      ((box.right - box.left) * short) / Math.max(1, this.width - 2 * EDGE),
+      ((box.top - box.bottom) * short) / Math.max(1, this.height - 2 * EDGE),
     );
     const aim = {
       x: (box.left + box.right) / 2,
       y: (box.bottom + box.top) / 2,
-      size: Math.max(LEAST_SIZE, across * 1.3),
+      size: Math.max(LEAST_SIZE, across * 1.1),
     };
     const share = 1 - Math.exp(-step / SETTLE);
     let off = 0;

@@ -22,7 +22,9 @@ class Player {
     this.connectControls();
     this.connectKeys();
     this.connectTimeline();
-    new ResizeObserver(() => this.jump()).observe(document.body);
+    // The pictures, not the window: text beside them may take a line of their room.
+    const resized = new ResizeObserver(() => this.show());
+    for (const canvas of document.querySelectorAll("canvas")) resized.observe(canvas);
     this.setSpeed(this.speed);
     this.show();
   }
