@@ -126,10 +126,11 @@ class Fixed(Lines):
 
 @dataclass(frozen=True, kw_only=True)
 class Rear(Lines):
-    """The target is behind the learner and heads anywhere; all else about it is its pilot's."""
+    """The target is behind the learner; what it does there is its pilot's."""
 
     range_m: Bounds
     bearing_spread_rad: float  # off dead astern, either way
+    heading_spread_rad: float  # of the target off the line to the learner, either way; pi: anywhere
     speed_mps: float  # of both
 
     bounds = ("range_m",)
@@ -137,8 +138,10 @@ class Rear(Lines):
 
     def leaders(self, draw: Tensor) -> Motion:
         """Motion of the leaders, fields (2, N); the learner's is never the target."""
-        heading = draw[2:4] * (2.0 * math.pi)
-        line_rad = heading[0] + math.pi + (2.0 * draw[1] - 1.0) * self.bearing_spread_rad
+        own_rad = draw[2] * (2.0 * math.pi)
+        line_rad = own_rad + math.pi + (2.0 * draw[1] - 1.0) * self.bearing_spread_rad
+        target_rad = line_rad + math.pi + (2.0 * draw[3] - 1.0) * self.heading_spread_rad
+        heading = torch.stack([own_rad, target_rad])
         return _at_range(_between(self.range_m, draw[0]), line_rad, heading, self.speed_mps)
 
 
