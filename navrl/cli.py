@@ -31,6 +31,9 @@ COMMANDS = {
     "tournament": Command(
         "navrl.tournament", "let all scripted pilots play", "navrl tournament --episodes 200"
     ),
+    "spacetime": Command(
+        "navrl.spacetime", "can he still get away, can I?", "navrl spacetime --range 20000"
+    ),
     "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
 }
 

@@ -13,13 +13,14 @@ from omegaconf import DictConfig
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl import __version__
-from navrl.config import run_main, to_json
-from navrl.league_table import league_table
+from navrl.config import ConfigError, run_main, to_json
+from navrl.league_table import find_league, league_record, league_table
 from navrl.options import check_whole, check_writable, set_threads
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
 from navrl.subject import (
+    SCRIPTED,
     Act,
     build_env,
     build_policy,
@@ -32,15 +33,25 @@ from navrl.subject import (
 
 def evaluate(cfg: DictConfig) -> None:
     """The command."""
-    if cfg.league is not None:
-        sys.stdout.write(league_table(str(cfg.league)))
-        return
     set_threads(cfg.threads)
     output = None if cfg.output is None else check_writable(Path(cfg.output))
+    if cfg.league is not None:
+        path, payoff = find_league(str(cfg.league))
+        sys.stdout.write(f"{path}\n\n{league_table(payoff)}")
+        _write(output, {"checkpoint": str(path), "version": __version__, **league_record(payoff)})
+        return
     check_whole(cfg, "num_episodes", least=1)
     check_whole(cfg, "seed", least=0)
+    if cfg.set and not str(cfg.policy).startswith(SCRIPTED):
+        raise ConfigError(
+            f"--set changes what a scripted policy plays, but '{cfg.policy}' brings its own configuration; "
+            "leave --set out, or choose scripted:<name>"
+        )
     config, state, label = find_subject(
-        str(cfg.policy), device=cfg.device, opponent=to_json(cfg).get("opponent")
+        str(cfg.policy),
+        device=cfg.device,
+        opponent=to_json(cfg).get("opponent"),
+        overrides=list(cfg.set),
     )
     env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
     policy = build_policy(str(cfg.policy), config, state, env)
@@ -60,6 +71,11 @@ def evaluate(cfg: DictConfig) -> None:
     }
     sys.stdout.write(f"{label} against {opponent}: {cfg.num_episodes} episodes, seed {cfg.seed}\n")
     sys.stdout.write(table(metrics))
+    _write(output, result)
+
+
+def _write(output: Path | None, result: Mapping[str, Any]) -> None:
+    """The result as JSON, if a file was asked for."""
     if output is not None:
         write_atomically(output, json_text(result, indent=2) + "\n")
         sys.stdout.write(f"wrote {output}\n")
@@ -136,7 +152,12 @@ def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dic
 def main() -> None:
     """Entry of `python -m navrl.evaluate` and `navrl evaluate`."""
     # Hydra takes `checkpoint=` for the group conf/checkpoint, so the key behind it has another name.
-    sys.argv[1:] = [re.sub(r"^checkpoint=", "policy=", argument) for argument in sys.argv[1:]]
+    words = [re.sub(r"^checkpoint=", "policy=", argument) for argument in sys.argv[1:]]
+    if "--set" in words:
+        place = words.index("--set")
+        quoted = ("'" + word.replace("'", r"\'") + "'" for word in words[place + 1 :])
+        words[place:] = [f"set=[{','.join(quoted)}]"]
+    sys.argv[1:] = words
     run_main(evaluate, "evaluate")
 
 

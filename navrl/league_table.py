@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 from navrl.checkpoint import find, load
 from navrl.config import ConfigError
-from navrl.ratings import Payoff, bradley_terry, unexplained
+from navrl.ratings import Payoff, Rating, bradley_terry, unexplained
 from navrl.subject import OUTPUTS
 
 
-def league_table(name: str) -> str:
-    """Payoff matrix and ratings of the league in a run's newest checkpoint."""
+def find_league(name: str) -> tuple[Path, Payoff]:
+    """A run's newest checkpoint, and the payoff matrix of the league in it."""
     path = find(name, OUTPUTS)
     found: Any = load(path).get("curriculum") or {}
     if "league" not in found:
@@ -29,26 +30,45 @@ def league_table(name: str) -> str:
             f"league = {name}: nobody has played yet; expected a run that has reached its league; "
             "train it further"
         )
+    return path, payoff
+
+
+def league_table(payoff: Payoff) -> str:
+    """Payoff matrix and ratings."""
     width = shutil.get_terminal_size((100, 24)).columns
-    return (
-        f"{path}\n\nrow beats column, games in brackets\n{payoff.table(width)}\n{ratings(payoff)}"
-    )
+    return f"row beats column, games in brackets\n{payoff.table(width)}\n\n{ratings_table(payoff)}"
 
 
-def ratings(payoff: Payoff) -> str:
+def league_record(payoff: Payoff) -> dict[str, Any]:
+    """The same as plain numbers."""
+    ratings = {name: rating._asdict() for name, rating in _ratings(payoff).items()}
+    return {"league": payoff.state_dict(), "ratings": ratings}
+
+
+def ratings_table(payoff: Payoff) -> str:
     """Strengths on the Elo scale with 95 % intervals, strongest first, and what they leave open."""
-    found = bradley_terry(payoff)
-    played = {name: rating for name, rating in found.items() if rating.games}
-    ranked = sorted(played.items(), key=lambda item: -item[1].points)
+    played = _ratings(payoff)
     wide = max(len(name) for name in played)
     lines = [f"{'pilot':<{wide}}  rating   95 % interval   games"]
-    lines += [
-        f"{name:<{wide}}  {r.points:6.0f}   {r.low:6.0f} .. {r.high:<5.0f} {r.games:>8.0f}"
-        for name, r in ranked
-    ]
+    groups = sorted({rating.group for rating in played.values()})
+    for group in groups:
+        if group != groups[0]:
+            lines.append(
+                "no chain of games leads from those above to those below: do not compare them"
+            )
+        mine = [(name, rating) for name, rating in played.items() if rating.group == group]
+        lines += [
+            f"{name:<{wide}}  {r.points:6.0f}   {r.low:6.0f} .. {r.high:<5.0f} {r.games:>8.0f}"
+            for name, r in sorted(mine, key=lambda item: -item[1].points)
+        ]
     open_share = unexplained(payoff)
     lines.append(
         f"cycles: {100 * open_share.share:.0f} % of the differences are not explained by these ratings "
         f"({100 * open_share.chance:.0f} % by chance alone)"
     )
     return "\n".join(lines) + "\n"
+
+
+def _ratings(payoff: Payoff) -> dict[str, Rating]:
+    """Of everybody who has played."""
+    return {name: rating for name, rating in bradley_terry(payoff).items() if rating.games}

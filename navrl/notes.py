@@ -11,16 +11,18 @@ from typing import Any
 import torch
 
 
-def banner(cfg: Any, env: Any, agent: Any, run: Path, num_iterations: int) -> str:
+def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
     """What is about to run, on what, and where to."""
     frames = cfg.num_envs * cfg.rollout_steps
     compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
+    lessons = f"{learners.curriculum.summary}\n" if learners.curriculum.summary else ""
     return (
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
         f"{frames} frames an iteration, {num_iterations} iterations\n"
-        f"device {env.device}, threads {torch.get_num_threads()}, {agent.precision}, "
+        f"device {learners.env.device}, threads {torch.get_num_threads()}, "
+        f"{learners.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
-        f"writing to {_short(run)}"
+        f"{lessons}writing to {_short(run)}"
     )
 
 

@@ -122,7 +122,7 @@ def _default_output(
     state: dict[str, Any] | None, label: str, against: str, seed: int, episode: int
 ) -> Path:
     """In the run's replays/, or outputs/replays/ for what belongs to no run."""
-    name = f"{against}-seed{seed}" + (f"-episode{episode}" if episode else "")
+    name = f"{Path(against).stem}-seed{seed}" + (f"-episode{episode}" if episode else "")
     if state is None:
         return OUTPUTS / "replays" / f"{label.removeprefix(SCRIPTED)}-{name}.html"
     checkpoint = Path(label)

@@ -11,10 +11,15 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from navrl.checkpoint import find
+from navrl.checkpoint import find, load
 from navrl.config import ConfigError
 from navrl.options import check_whole
-from navrl.subject import OUTPUTS, opponent_option
+from navrl.subject import OUTPUTS, opponent_option, scenario_option
+
+_SAVED = (
+    *("agent", "env", "collector", "curriculum", "loggers", "rng"),
+    *("iteration", "frames", "config", "choices"),
+)
 
 
 class Start(NamedTuple):
@@ -28,6 +33,18 @@ class Start(NamedTuple):
     total: int  # iterations of the whole run
 
 
+def saved_run(checkpoint: Path) -> dict[str, Any]:
+    """The state of a run, with all that going on needs."""
+    saved = load(checkpoint)
+    missing = [name for name in _SAVED if name not in saved]
+    if missing:
+        raise ConfigError(
+            f"{checkpoint} holds no {', '.join(missing)}; expected a run of this version of navrl; start a "
+            "new run without resume="
+        )
+    return saved
+
+
 def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]:
     """Iterations done and in all; raises about every number that would only fail hours later."""
     check_whole(cfg, "num_envs", "rollout_steps", "total_frames", "eval_episodes", least=1)
@@ -38,7 +55,13 @@ def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]
             f"[{cfg.eval_opponents}]"
         )
     for opponent in cfg.eval_opponents:
-        opponent_option(opponent)
+        if "checkpoint" in opponent_option(opponent):  # who "latest" is changes while the run saves
+            raise ConfigError(
+                f"eval_opponents = {list(cfg.eval_opponents)}; expected scripted pilots; measure against a "
+                "policy with `navrl evaluate opponent=checkpoint`; change eval_opponents"
+            )
+    if cfg.eval_scenario is not None:
+        scenario_option(cfg.eval_scenario)
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
     done = 0 if saved is None else saved["iteration"]
     total = math.ceil(cfg.total_frames / frames_per_iteration)
@@ -57,9 +80,18 @@ def folder_of(checkpoint: Path, fresh: Path) -> Path:
     in_run = checkpoint.absolute().parent.name == "checkpoints" and (run / "config.yaml").is_file()
     if not in_run or find(str(run), OUTPUTS).absolute() != checkpoint.absolute():
         return fresh
-    with contextlib.suppress(OSError):  # Hydra made it for a new run; it stays if it holds anything
-        fresh.rmdir()
+    leave_nothing(fresh)  # Hydra made it for a new run
     return run
+
+
+def leave_nothing(path: Path) -> None:
+    """Nothing starts there: remove the folder that Hydra made, and what of outputs/ is empty without it."""
+    outputs = OUTPUTS.absolute()
+    with contextlib.suppress(OSError):  # a folder that holds anything stays, and all above it
+        path.rmdir()
+        for folder in path.absolute().parents:
+            if folder.is_relative_to(outputs):
+                folder.rmdir()
 
 
 def latest_link(path: Path) -> Path | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, open_dict
+import torch
+from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDictBase
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
@@ -36,6 +38,7 @@ def find_subject(
         config.device = device
         if opponent is not None:
             config.opponent = opponent
+    pin_opponent(config)
     return config, state, label
 
 
@@ -94,8 +97,18 @@ def scenario_option(name: str) -> Any:
 
 
 def opponent_name(config: DictConfig) -> str:
-    """What the opponent of a configuration is called."""
+    """What the opponent of a configuration is called; a checkpoint goes by its place."""
+    if "checkpoint" in config.opponent:
+        return str(config.opponent.checkpoint)
     return str(config.opponent._target_).rpartition(".")[2].lower()
+
+
+def pin_opponent(config: DictConfig) -> None:
+    """The file of a checkpoint as opponent: "latest" is another one as soon as this run saves."""
+    reference = OmegaConf.select(config, "opponent.checkpoint")
+    if reference is not None:
+        with _about_opponent(reference):
+            config.opponent.checkpoint = str(find(str(reference), OUTPUTS))
 
 
 def install_opponent(env: Any) -> None:
@@ -103,21 +116,35 @@ def install_opponent(env: Any) -> None:
     opponent = getattr(env, "opponent", None)
     if not isinstance(opponent, Frozen):
         return
-    path = find(opponent.checkpoint, OUTPUTS)
-    state = load(path)
-    config = from_json(state["config"])
-    if config.env.name != env.name or config.env.team_size != env.team_size:
-        raise ConfigError(
-            f"opponent.checkpoint = {path} plays {config.env.name} with {config.env.team_size} a side; "
-            f"expected {env.name} with {env.team_size}; change opponent.checkpoint or env.team_size"
+    with _about_opponent(opponent.checkpoint), torch.random.fork_rng(devices=[]):
+        path = find(opponent.checkpoint, OUTPUTS)
+        state = load(path)
+        config = from_json(state["config"])
+        if config.env.name != env.name or config.env.team_size != env.team_size:
+            raise ConfigError(
+                f"it plays {config.env.name} with {config.env.team_size} a side; expected {env.name} "
+                f"with {env.team_size}"
+            )
+        with open_dict(config):
+            config.opponent = opponent_option("straight")  # specs need an env, and that an opponent
+            config.device = str(env.device)
+        home = build_env(config, num_envs=1, seed=0, compile_mode="off")
+        policy: Any = build_policy(str(path), config, state, home)
+        seat = Seat(
+            observation=build(config.env.observation, from_checkpoint=True),
+            action=build(config.env.action, from_checkpoint=True),
+            compile_mode=env.compile_mode,
         )
-    config.opponent = opponent_option("straight")  # it needs the specs of its env, not its opponent
-    home = build_env(config, num_envs=1, seed=0, compile_mode="off")
-    policy: Any = build_policy(str(path), config, state, home)
-    seat = Seat(
-        observation=build(config.env.observation, from_checkpoint=True),
-        action=build(config.env.action, from_checkpoint=True),
-        compile_mode=env.compile_mode,
-    )
-    seat.prepare(env.params, env.device)
+        seat.prepare(env.params, env.device)
     opponent.install(policy.requires_grad_(False), seat)
+
+
+@contextlib.contextmanager
+def _about_opponent(reference: str) -> Iterator[None]:
+    """Complaints that say where the checkpoint was chosen."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ConfigError(
+            f"opponent.checkpoint = {reference}: {error}; change opponent.checkpoint"
+        ) from error

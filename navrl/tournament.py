@@ -15,6 +15,7 @@ from torch import Tensor
 
 from navrl.config import ConfigError, build, compose, run_plain
 from navrl.loggers.format import duration
+from navrl.opponents.base import Pilot
 from navrl.opponents.match import play
 from navrl.options import check_writable, pick_device, set_threads
 from navrl.ratings import Payoff, Rating, bradley_terry
@@ -29,7 +30,8 @@ _EXAMPLES = """examples:
   navrl tournament
   navrl tournament --pilots crank,phase2,phase3 --episodes 200
   navrl tournament --markdown table.md --svg table.svg --json table.json
-  navrl tournament scenario=game28 env.sim.channels=2"""
+  navrl tournament scenario=game28 env.sim.channels=2
+  navrl tournament --pilots crank,phase3 --variant rash crank fire_fraction=[1.4,1.5]"""
 
 
 class Result(NamedTuple):
@@ -59,7 +61,7 @@ def tournament(options: argparse.Namespace) -> None:
     params = build(config.env.sim).checked()
     scenario = build(config.env.scenario).checked()
     scenario.to(device)
-    pilots = {name: build(opponent_option(name)) for name in _names(options.pilots)}
+    pilots = _pilots(options)
     for pilot in pilots.values():
         pilot.prepare(params, device)
     key = _episode_keys(options.seed, options.episodes, device)
@@ -150,6 +152,7 @@ def _record(
         "episodes": options.episodes,
         "seed": options.seed,
         "overrides": options.overrides,
+        "variants": options.variant,
         "results": [result._asdict() for result in results],
         "ratings": {name: rating._asdict() for name, rating in ratings.items()},
     }
@@ -179,17 +182,26 @@ def _episode_keys(seed: int, episodes: int, device: torch.device) -> Tensor:
     return random.episode_key(torch.full_like(env_ids, seed), env_ids, torch.zeros_like(env_ids))
 
 
-def _names(wanted: str | None) -> list[str]:
-    """The pilots asked for, or all that the mixture knows."""
-    if wanted is None:
-        return list(opponent_option("mixture").pilots)
-    names = wanted.split(",")
-    if len(names) < 2 or len(set(names)) < len(names):
+def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
+    """Those asked for, or all that the mixture knows, and the variants."""
+    wanted = options.pilots
+    names = list(opponent_option("mixture").pilots) if wanted is None else wanted.split(",")
+    variants = {words[0]: words[1:] for words in options.variant}
+    if len({*names, *variants}) < max(2, len(names) + len(options.variant)):
         raise ConfigError(
-            f"--pilots {wanted}; expected two or more different names, as in crank,phase2; "
-            "change --pilots"
+            f"the pilots are {', '.join([*names, *(words[0] for words in options.variant)])}; "
+            "expected two or more different names; change --pilots or --variant"
         )
-    return names
+    if not all(variants.values()):
+        raise ConfigError(
+            "--variant lacks a pilot; expected NAME PILOT KEY=VALUE, "
+            "as in rash crank fire_fraction=[1.4,1.5]; change --variant"
+        )
+    made = {name: build(opponent_option(name)) for name in names}
+    for name, (pilot, *changes) in variants.items():
+        overrides = [f"opponent={pilot}", *(f"opponent.{change}" for change in changes)]
+        made[name] = build(compose("train", overrides).opponent)
+    return made
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -219,6 +231,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--pilots", metavar="A,B,C", help="names in conf/opponent; default: all of the mixture"
+    )
+    parser.add_argument(
+        "--variant",
+        action="append",
+        nargs="+",
+        default=[],
+        metavar=("NAME", "PILOT KEY=VALUE"),
+        help="another pilot: PILOT with other thresholds, called NAME; may be given several times",
     )
     parser.add_argument("--episodes", type=int, default=1000, help="of each pair; default: 1000")
     parser.add_argument("--seed", type=int, default=_EVALUATION_SEED, help="default: %(default)s")

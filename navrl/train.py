@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
 from navrl import notes
-from navrl.checkpoint import find, load, rng_state, set_rng_state
+from navrl.checkpoint import find, rng_state, set_rng_state
 from navrl.config import build, resumed, run_main, to_json
+from navrl.curriculum.gate import WORST
 from navrl.evaluate import measure, measure_all, play
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
@@ -25,8 +26,8 @@ from navrl.monitor import Monitor
 from navrl.options import pick_device, set_threads
 from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
-from navrl.start import Start, folder_of, iterations, latest_link
-from navrl.subject import OUTPUTS, install_opponent, load_agent
+from navrl.start import Start, folder_of, iterations, latest_link, leave_nothing, saved_run
+from navrl.subject import OUTPUTS, install_opponent, load_agent, pin_opponent
 
 
 def train(cfg: DictConfig) -> float:
@@ -37,14 +38,14 @@ def train(cfg: DictConfig) -> float:
     try:
         if cfg.resume is not None:
             checkpoint = find(str(cfg.resume), OUTPUTS)
-            saved = load(checkpoint)
+            saved = saved_run(checkpoint)
             cfg = resumed(saved["config"], saved["choices"], cfg, overrides, chosen)
             chosen, path = saved["choices"], folder_of(checkpoint, path)
+        pin_opponent(cfg)
         start = Start(cfg, chosen, saved, str(checkpoint), *iterations(cfg, saved))
         learners = _build(start)
     except (ValueError, OSError):
-        with contextlib.suppress(OSError):  # nothing started, so nothing is left but what was there
-            path.rmdir()
+        leave_nothing(path)
         raise
     with RunDirectory(
         path,
@@ -79,7 +80,7 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
     cfg, env = start.cfg, learners.env
     with _loggers(start, learners, run) as loggers:
         records = Records(run, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
-        loggers.note(notes.banner(cfg, env, learners.agent, run.path, start.total))
+        loggers.note(notes.banner(cfg, learners, run.path, start.total))
         if start.saved is not None:
             _restore_records(start.saved, records)
         with Interrupt() as interrupt:
@@ -117,7 +118,8 @@ def _loop(
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)
         with monitor.section("curriculum"):
-            metrics |= curriculum.after(iteration, run.frames + rollout.numel(), rollout)
+            after = run.frames + rollout.numel()
+            metrics |= curriculum.after(iteration, after, rollout, loggers.note)
         frames = run.frames = frames + rollout.numel()
         evaluated = bool(cfg.eval_every) and iteration % cfg.eval_every == 0
         if evaluated:
@@ -166,7 +168,7 @@ def _build(start: Start) -> Learners:
     )
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
     agent.check_rollout_size(frames_per_iteration)
-    curriculum = build(cfg.curriculum)(
+    curriculum = build(cfg.curriculum, from_checkpoint=foreign)(
         env=env,
         agent=agent,
         measure=partial(_examined, cfg, agent),
@@ -189,9 +191,20 @@ def _examined(cfg: DictConfig, agent: Any, env: Any) -> dict[str, float]:
     """Means over one episode of every env, the same ones whenever it is asked; no random number is drawn."""
     with env.other_episodes(cfg.eval_seed):
         ends = play(env, agent.policy, deterministic=True)
-    means = {name: sum(values) / len(values) for name, values in ends.items()}
-    means["launches_per_kill"] = means["launches"] / max(means["kill"], 1e-9)
-    return means
+    means = {name: _mean(values) for name, values in ends.items()}
+    return means | {f"{WORST}{name}": _worst(ends, name) for name in env.rate_names}
+
+
+def _worst(ends: dict[str, list[float]], name: str) -> float:
+    """The mean of a statistic against the opponent with whom it is lowest."""
+    by_opponent: dict[float, list[float]] = defaultdict(list)
+    for opponent, value in zip(ends["_opponent"], ends[name], strict=True):
+        by_opponent[opponent].append(value)
+    return min(_mean(values) for values in by_opponent.values())
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
@@ -201,7 +214,8 @@ def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
         name=f"{cfg.env.name}-{cfg.agent.name}",
         config=to_json(cfg),
         total_frames=start.total * cfg.num_envs * cfg.rollout_steps,
-        headline=learners.env.headline,
+        headline={**learners.env.headline, **learners.curriculum.headline},
+        words=learners.curriculum.words,
         console=cfg.console,
         mirrors=[build(cfg.logger)],
     )

@@ -1,6 +1,7 @@
 """The console script: what it lists exists, what it does not know it says."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 import types
@@ -54,7 +55,7 @@ def test_help_lists_every_command_with_an_example(probe, capsys, word):
         assert f"  {name}" in printed
         assert command.summary in printed
         assert f"  {command.example}\n" in printed
-    assert "probe     probe things\n" in printed
+    assert re.search(r"^  probe +probe things$", printed, re.MULTILINE)
 
 
 def test_no_command_is_a_mistake_and_shows_the_help(capsys):

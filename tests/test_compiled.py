@@ -59,7 +59,7 @@ def test_on_refuses_in_one_plain_sentence(monkeypatch, failure):
 
 def test_an_env_of_several_compiled_functions_warns_once(monkeypatch):
     break_compilation(monkeypatch, FAILURES["no compiler"], at_first_call=True)
-    env = build(configuration("combat", "compile=auto").env)(num_envs=2, device="cpu", seed=0)
+    env = build(configuration("env=combat", "compile=auto").env)(num_envs=2, device="cpu", seed=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")  # what Python does with a UserWarning
         play(env, random_actions(env, 3))
@@ -136,7 +136,7 @@ def test_a_machine_without_a_compiler_trains_eager(tmp_path):
 def test_compiled_combat_agrees_with_eager():
     overrides = ("opponent=crank", "scenario.range_m=[10000,30000]")
     eager, compiled = (
-        build(configuration("combat", *overrides, f"compile={mode}").env)(
+        build(configuration("env=combat", *overrides, f"compile={mode}").env)(
             num_envs=256, device="cpu", seed=0
         )
         for mode in ("off", "on")

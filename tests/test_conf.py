@@ -20,6 +20,7 @@ GROUPS = (
 RUNTIME = {
     "env": {"num_envs", "device", "seed"},
     "agent": {"observation_spec", "action_spec", "device", "num_iterations"},
+    "curriculum": {"env", "agent", "measure"},
     "collector": {"env", "policy", "rollout_steps", "total_frames"},
     "checkpoint": {"directory"},
     "logger": {"directory", "name", "config"},

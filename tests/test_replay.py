@@ -47,6 +47,17 @@ def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
     assert len(data["graphs"]["of"]) == len(data["aircraft"][0]["track"]["t"])
 
 
+def test_a_team_fight_shows_everybody(replay, tmp_path):
+    team = ("--set", "env.team_size=2", "env.sim.channels=2", "env.sim.time_limit_s=20")
+    code, printed = replay("scripted:crank", "--opponent", "crank", "--output", "t.html", *team)
+    assert code == 0, printed.err
+    data = data_of(tmp_path / "t.html")
+    assert [craft["name"] for craft in data["aircraft"]] == ["Red 1", "Red 2", "Blue 1", "Blue 2"]
+    assert [craft["side"] for craft in data["aircraft"]] == [0, 0, 1, 1]
+    paths = {tuple(craft["track"]["x"]) for craft in data["aircraft"]}
+    assert len(paths) == 4, "each flies its own way"
+
+
 def test_the_same_episode_is_the_same_file_and_another_is_not(replay, tmp_path):
     for name, seed, episode in (("a", 1, 0), ("b", 1, 0), ("c", 2, 0), ("d", 1, 1)):
         arguments = ("scripted:pursuit", "--opponent", "crank", "--output", f"{name}.html")

@@ -89,7 +89,7 @@ def test_a_second_start_in_the_same_folder_is_refused(train, finished, capsys):
 def test_a_refused_resume_changes_nothing(train, finished, capsys, argument, sentence):
     before = snapshot(finished)
     arguments = {"total_frames=640", argument} if "total" not in argument else {argument}
-    assert train("resume=outputs/run", "console=none", *sorted(arguments)) == 1
+    assert train("resume=outputs/run", "console=none", *sorted(arguments)) == 2
     err = capsys.readouterr().err
     assert sentence in err
     assert len(err.strip().splitlines()) == 1
@@ -115,5 +115,5 @@ def test_a_strangers_configuration_reads_no_environment_and_builds_no_logger(
     hostile = text.replace('"auto"', '"${oc.env:HOME}"', 1)
     assert hostile != text
     write(finished.parent / "hostile.ckpt", tensors, json.loads(hostile))
-    assert train("resume=outputs/hostile.ckpt", "total_frames=640", "console=none") == 1
+    assert train("resume=outputs/hostile.ckpt", "total_frames=640", "console=none") == 2
     assert "expected no resolver" in capsys.readouterr().err

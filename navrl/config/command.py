@@ -76,7 +76,7 @@ def run_plain(
         if sentence is None or _debugging():
             raise
         _report(sentence)
-        return 2 if isinstance(error, (ValueError, FileNotFoundError)) else 1
+        return _exit_code(error)
     return 0
 
 
@@ -197,7 +197,7 @@ def _reporting(function: Callable[[DictConfig], float | None]) -> Callable[[Dict
             if HydraConfig.get().mode is RunMode.MULTIRUN:
                 raise _JobFailed(f"navrl: error: {sentence}") from error
             _report(sentence)
-        raise SystemExit(1)
+            raise SystemExit(_exit_code(error)) from error
 
     return job
 
@@ -215,6 +215,11 @@ def _sentence(error: BaseException) -> str | None:
     if raised_by_us and isinstance(error, (ValueError, OSError, ImportError)):
         return one_line(error)
     return None
+
+
+def _exit_code(error: Exception) -> int:
+    """2 where the user asked for what cannot be, 1 where the world failed."""
+    return 2 if isinstance(error, (ValueError, FileNotFoundError)) else 1
 
 
 def _report(sentence: str) -> None:

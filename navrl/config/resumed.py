@@ -11,7 +11,8 @@ from navrl.config.compose import compose, from_json
 from navrl.config.targets import ConfigError
 
 _PRESETS = ("experiment", "sweep")  # what they said is in the saved configuration already
-_KEPT = ("seed", "num_envs", "rollout_steps", "env", "agent")  # a run of others is another run
+# A run of others is another run.
+_KEPT = ("seed", "num_envs", "rollout_steps", "env", "agent", "observation", "action")
 # These write files or talk to servers, so they come from this installation and never from a file.
 _LOCAL = ("logger", "checkpoint", "collector")
 _ABSENT = object()

@@ -1,5 +1,6 @@
 """Self-play against former selves: snapshots, who is played next, payoff matrix and ratings."""
 
+import contextlib
 import copy
 import math
 from typing import Any
@@ -9,10 +10,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from navrl.opponents.league import Block, League
-from navrl.ratings import Elo, Game, Payoff, pfsp_weights
+from navrl.ratings import Elo, Game, Payoff, Record, pfsp_weights
 
 LEARNER = "learner"
 _TAG = 1000  # of the first snapshot; smaller numbers are scripts
+_SLIP = 1e-9  # what rounding may add to shares that should sum to 1
 
 
 class SelfPlay:
@@ -30,17 +32,19 @@ class SelfPlay:
         pfsp_power: float,
         elo_k: float,
     ) -> None:
-        shares = latest_share, pool_share, 1.0 - latest_share - pool_share
-        if min(shares) < 0.0 or min(snapshot_every, pool_size, pool_seats, redraw_every) < 1:
-            raise ValueError(
-                f"curriculum.self_play.latest_share = {latest_share} and pool_share = {pool_share}; "
-                "expected shares of 0 or more with a sum of at most 1, and whole numbers of 1 or more "
-                "for the others; change curriculum.self_play"
-            )
+        _require("latest_share", latest_share, 0.0 <= latest_share <= 1.0, "0 to 1")
+        rest = f"0 to {1.0 - latest_share:g}, what latest_share leaves"
+        _require("pool_share", pool_share, 0.0 <= pool_share <= 1.0 - latest_share + _SLIP, rest)
+        _require("pfsp_power", pfsp_power, 0.0 <= pfsp_power < math.inf, "0 or more")
+        _require("elo_k", elo_k, 0.0 < elo_k < math.inf, "more than 0")
+        counts = {"snapshot_every": snapshot_every, "pool_size": pool_size}
+        counts |= {"pool_seats": pool_seats, "redraw_every": redraw_every}
+        for name, count in counts.items():
+            _require(name, count, count >= 1, "1 or more")
         self.snapshot_every, self.pool_size, self.pool_seats = snapshot_every, pool_size, pool_seats
         self.latest_share, self.pool_share = latest_share, pool_share
         self.redraw_every, self.pfsp_power = redraw_every, pfsp_power
-        self.payoff, self.elo = Payoff([LEARNER]), Elo(k=elo_k, start=1000.0)
+        self.payoff, self.elo = Payoff([LEARNER]), Elo(k=elo_k)
         self.elo.add(LEARNER)
         self.snapshots: dict[str, dict[str, Tensor]] = {}
         self.made, self.rounds, self.next_frames = 0, 0, 0
@@ -65,18 +69,13 @@ class SelfPlay:
         """Fill the seats, or leave all envs to the scripts."""
         self.on = on
         if not on:
-            self._pilot.seat([])
+            self._deal([])
         elif self.snapshots:
             self._seat()
 
-    def pause(self) -> None:
-        """Leave all envs to the scripts until `proceed`."""
-        self._pilot.seat([])
-
-    def proceed(self) -> None:
-        """Back to the seats that `pause` emptied."""
-        if self.on and self.seated:
-            self._deal(self.seated)
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """All envs to the scripts meanwhile, for other episodes; then the same seats again."""
+        return self._pilot.vacated()
 
     def after(self, frames: int, rollout: TensorDictBase) -> dict[str, float]:
         """Count the games of a rollout; take a snapshot and deal the seats anew when it is time."""
@@ -124,7 +123,7 @@ class SelfPlay:
         self._hand_over(name)
         self.made += 1
         self.next_frames = frames + self.snapshot_every
-        if len(self.snapshots) > self.pool_size:
+        while len(self.snapshots) > self.pool_size:
             oldest = next(iter(self.snapshots))
             del self.snapshots[oldest]
             self.payoff.remove(oldest)
@@ -142,7 +141,7 @@ class SelfPlay:
     def _seat(self) -> None:
         """The newest snapshot and some of the hardest, each in a block of envs."""
         names = list(self.snapshots)
-        rates = [self.payoff.win_rate(LEARNER, name) for name in names]
+        rates = [self._win_rate(name) for name in names]
         weights = torch.tensor(pfsp_weights(rates, self.pfsp_power))
         drawn = torch.multinomial(weights, self.pool_seats, replacement=True).tolist()
         self._deal([names[-1], *(names[index] for index in drawn)])
@@ -162,38 +161,67 @@ class SelfPlay:
                 blocks.append(Block(edges[seat], edges[seat + 1], self._policies[seat], tag))
         self._pilot.seat(blocks)
 
+    def _record(self, name: str) -> Record:
+        """What the learner has achieved against it, with what the newest snapshot has as its heir."""
+        records = [self.payoff.results(LEARNER, name)]
+        newest = next(reversed(self.snapshots), name)
+        if newest != name:
+            records.append(self.payoff.results(newest, name))
+        return Record(*(sum(counts) for counts in zip(*records, strict=True)))
+
+    def _win_rate(self, name: str) -> float:
+        """Score per game after two imagined draws, as in Payoff.win_rate."""
+        record = self._record(name)
+        return (record.score + 1.0) / (record.games + 2.0)
+
     def _copy(self) -> Any:
         return copy.deepcopy(self._agent.policy).requires_grad_(False)
 
     def _metrics(self) -> dict[str, float]:
-        ratings = self.elo.ratings
-        scripted = [self.payoff.win_rate(LEARNER, name) for name in self.scripts]
-        pool = [self.payoff.win_rate(LEARNER, name) for name in self.snapshots]
-        return {
-            "league/elo": ratings[LEARNER],
+        """The rating, and mean win rates against those who were played at all."""
+        found = {
+            "league/elo": self.elo.ratings[LEARNER],
             "league/snapshots": float(len(self.snapshots)),
-            "league/win_pool": sum(pool) / max(len(pool), 1),
-            "league/win_scripts": sum(scripted) / max(len(scripted), 1),
         }
+        for group, names in (("pool", list(self.snapshots)), ("scripts", self.scripts)):
+            played = [self._win_rate(name) for name in names if self._record(name).games]
+            if played:
+                found[f"league/win_{group}"] = sum(played) / len(played)
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """Snapshots, results, ratings and who sits where."""
         return {
-            "snapshots": self.snapshots,
+            "snapshots": dict(self.snapshots),
             "payoff": self.payoff.state_dict(),
             "elo": self.elo.state_dict(),
             "made": self.made,
             "rounds": self.rounds,
             "next_frames": self.next_frames,
             "seated": self.seated,
+            "pilot": self._pilot.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of state_dict."""
-        self.snapshots = state["snapshots"]
+        strangers = set(self.scripts) - set(state["payoff"]["players"])
+        if strangers:
+            raise ValueError(
+                f"the league of the checkpoint has never met {', '.join(sorted(strangers))}; expected the "
+                "scripts it was saved with; leave opponent.scripts as it was"
+            )
+        self.snapshots = dict(state["snapshots"])
         self.payoff.load_state_dict(state["payoff"])
         self.elo.load_state_dict(state["elo"])
         self.made, self.rounds = state["made"], state["rounds"]
         self.next_frames = state["next_frames"]
-        if self.on and state["seated"]:
-            self._deal(state["seated"])
+        self._deal(state["seated"][: len(self._policies)])
+        self._pilot.load_state_dict(state["pilot"])
+
+
+def _require(name: str, value: float, usable: bool, expected: str) -> None:
+    if not usable:
+        raise ValueError(
+            f"curriculum.self_play.{name} = {value}; expected {expected}; "
+            f"change curriculum.self_play.{name}"
+        )

@@ -5,10 +5,13 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
+from navrl.curriculum.checks import check_class, check_gate, check_weights
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.league import SelfPlay
 
-Measure = Callable[[Any], dict[str, float]]  # plays the held-out episodes of an env
+Measure = Callable[[Any], dict[str, float]]  # means over the held-out episodes of an env
+Tell = Callable[[str], None]  # says a sentence to the user
+STAGE = "curriculum/stage"  # the metric, counted from 1
 
 
 class Lesson:
@@ -24,10 +27,10 @@ class Lesson:
         examined: Mapping[str, float] | None,
         league: bool,
     ) -> None:
-        self.scenarios, self.opponents, self.reward = dict(scenarios), dict(opponents), dict(reward)
+        self.scenarios, self.opponents, self.reward = scenarios, opponents, reward
         self.gate, self.league = gate, league
         # Old lessons are mixed in while learning, but a gate asks for its own lesson alone.
-        self.examined = self.opponents if examined is None else dict(examined)
+        self.examined = opponents if examined is None else examined
 
 
 class Lessons:
@@ -53,48 +56,74 @@ class Lessons:
         self._env, self._measure = env, measure
         self._league = self_play
         self._league.attach(env, agent)
-        self._begin()
+        for name, lesson in lessons.items():
+            _check(f"curriculum.lessons.{name}", lesson, env)
+        self._begin(0)
 
     @property
     def lesson(self) -> Lesson:
         """The lesson of the day."""
         return self.lessons[self.stage]
 
-    def after(self, iteration: int, frames: int, rollout: TensorDictBase) -> dict[str, float]:
+    @property
+    def headline(self) -> dict[str, str]:
+        """What the console shows of it."""
+        return {"stage": STAGE}
+
+    @property
+    def words(self) -> dict[str, list[str]]:
+        """What the numbers of a metric stand for, from 1 on."""
+        return {STAGE: self.names}
+
+    @property
+    def summary(self) -> str:
+        """The lessons, and how far the run has come."""
+        return f"lessons {', '.join(self.names)}; now {self.stage + 1} {self.names[self.stage]}"
+
+    def after(
+        self, iteration: int, frames: int, rollout: TensorDictBase, tell: Tell
+    ) -> dict[str, float]:
         """Metrics of the stage; now and then an examination, and what follows from it."""
         metrics: dict[str, float] = {}
         if self.lesson.league:
             metrics |= self._league.after(frames, rollout)
         if iteration % self.check_every == 0:
-            metrics |= self._examine()
-        return metrics | {"curriculum/stage": self.stage + 1.0}
+            metrics |= self._examine(f"after {frames:,} frames", tell)
+        return metrics | {STAGE: self.stage + 1.0}
 
-    def _examine(self) -> dict[str, float]:
+    def _examine(self, when: str, tell: Tell) -> dict[str, float]:
         """Ask for today's lesson, and for an old one in turn; move on, stay, or go back."""
-        found = self._ask(self.lesson)
-        metrics = {f"curriculum/{name}": found[name] for name in self.lesson.gate.names}
+        seen = self._ask(self.lesson)
+        metrics = {f"curriculum/{name}": value for name, value in seen.items()}
+        today = self.names[self.stage]
         if self.stage > 0:
             self.asked = (self.asked + 1) % self.stage
-            old = self.lessons[self.asked]
+            old, name = self.lessons[self.asked], self.names[self.asked]
+            again = self._ask(old)
             metrics["curriculum/old_lesson"] = self.asked + 1.0
-            if old.gate.forgotten(self._ask(old)):
-                self.stage = self.asked
-                self._begin()
+            metrics |= {f"curriculum/old_{key}": value for key, value in again.items()}
+            if old.gate.forgotten(again):
+                tell(
+                    f"lesson {name!r} is forgotten {when} ({_listed(again)}): back to it from {today!r}"
+                )
+                self._begin(self.asked)
                 return metrics
-        if self.lesson.gate.passed(found) and self.stage + 1 < len(self.lessons):
-            self.stage += 1
-            self._begin()
+        if self.lesson.gate.passed(seen) and self.stage + 1 < len(self.lessons):
+            following = self.names[self.stage + 1]
+            tell(f"lesson {today!r} is learned {when} ({_listed(seen)}): next {following!r}")
+            self._begin(self.stage + 1)
         return metrics
 
     def _ask(self, lesson: Lesson) -> dict[str, float]:
-        """How the policy does in a lesson against scripts, on the same episodes whenever it is asked."""
-        self._league.pause()
-        self._set(lesson, lesson.examined)
-        try:
-            return self._measure(self._env)
-        finally:
-            self._set(self.lesson, self.lesson.opponents)
-            self._league.proceed()
+        """What the lesson's gate sees against scripts, in the same episodes whenever it is asked."""
+        if not lesson.gate.names:
+            return {}
+        with self._league.paused():
+            self._set(lesson, lesson.examined)
+            try:
+                return lesson.gate.seen(self._measure(self._env))
+            finally:
+                self._set(self.lesson, self.lesson.opponents)
 
     def _set(self, lesson: Lesson, opponents: Mapping[str, float]) -> None:
         names = self._env.lesson_names
@@ -104,7 +133,8 @@ class Lessons:
             reward=_all(lesson.reward, names["reward"]),
         )
 
-    def _begin(self) -> None:
+    def _begin(self, stage: int) -> None:
+        self.stage = stage
         self._set(self.lesson, self.lesson.opponents)
         self._league.play(on=self.lesson.league)
 
@@ -118,16 +148,33 @@ class Lessons:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of state_dict."""
-        if state["stage"] not in self.names:
+        saved = state.get("stage")  # None: saved without a curriculum
+        if saved not in self.names:
             raise ValueError(
-                f"the checkpoint is in lesson {state['stage']!r}; expected one of {', '.join(self.names)}; "
-                "change curriculum"
+                f"the checkpoint is in lesson {saved!r}; expected one of {', '.join(self.names)}; go on with "
+                "the curriculum it was saved with"
             )
-        self.stage, self.asked = self.names.index(state["stage"]), state["asked"]
-        self._begin()
+        self.asked = state["asked"]
+        self._begin(self.names.index(saved))
         self._league.load_state_dict(state["league"])
 
 
 def _all(weights: Mapping[str, float], names: tuple[str, ...]) -> dict[str, float]:
     """A weight for every name: those that a lesson does not name have none."""
     return dict.fromkeys(names, 0.0) | dict(weights)
+
+
+def _check(place: str, lesson: Lesson, env: Any) -> None:
+    """One sentence about the first thing in a lesson that this env cannot do."""
+    check_class(place, lesson, Lesson)
+    check_class(f"{place}.gate", lesson.gate, Gate)
+    names = env.lesson_names
+    check_weights(f"{place}.scenarios", lesson.scenarios, names["scenarios"], drawn=True)
+    check_weights(f"{place}.opponents", lesson.opponents, names["opponents"], drawn=True)
+    check_weights(f"{place}.examined", lesson.examined, names["opponents"], drawn=True)
+    check_weights(f"{place}.reward", lesson.reward, names["reward"], drawn=False)
+    check_gate(f"{place}.gate", lesson.gate, env.episode_keys, env.rate_names)
+
+
+def _listed(seen: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in seen.items())

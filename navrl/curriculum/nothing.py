@@ -1,5 +1,7 @@
 """curriculum=none: the run learns the same from beginning to end."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tensordict import TensorDictBase
@@ -11,7 +13,13 @@ class Nothing:
     def __init__(self, **_: Any) -> None:
         pass
 
-    def after(self, iteration: int, frames: int, rollout: TensorDictBase) -> dict[str, float]:
+    headline: Mapping[str, str] = MappingProxyType({})
+    words: Mapping[str, list[str]] = MappingProxyType({})
+    summary = ""
+
+    def after(
+        self, iteration: int, frames: int, rollout: TensorDictBase, tell: Callable[[str], None]
+    ) -> dict[str, float]:
         """Nothing changes."""
         return {}
 

@@ -13,7 +13,7 @@ from navrl.compiled import Compiled
 from navrl.envs import combat_specs as specs
 from navrl.envs.actions import ActionKind, Order
 from navrl.envs.base import BatchedEnv
-from navrl.opponents.base import Command, Pilot, pilot_key
+from navrl.opponents.base import MIXED, Command, Pilot, pilot_key
 from navrl.rewards.base import Transition, WeightedReward
 from navrl.sims import random
 from navrl.sims.combat import Bodies, Pair, begin, end, tick
@@ -73,6 +73,7 @@ class CombatEnv(BatchedEnv):
         seed: int,
         first_env_id: int = 0,
     ) -> None:
+        specs.check_team_size(team_size, sim)
         self.name, self.headline, self.objective = name, dict(headline), objective
         self.team_size, self._params = team_size, sim.checked()
         self._scenario, self._opponent, self._reward = scenario.checked(), opponent, reward
@@ -188,7 +189,11 @@ class CombatEnv(BatchedEnv):
         mine, theirs = (any_row(side) for side in sides(params, craft.alive))
         launches = params.rounds - sides(params, craft.rounds)[0]
         rates = [sign > 0, sign < 0, sign == 0, ~theirs, mine]
-        opponent = self._opponent.tag(state.memories[0]).float().expand_as(sign)
+        opponent, *mates = [
+            torch.zeros_like(sign) + self._opponent.tag(memory) for memory in state.memories
+        ]
+        for mate in mates:
+            opponent = torch.where(mate == opponent, opponent, float(MIXED))
         return [*(rate.float() for rate in rates), launches.float().mean(0), opponent]
 
     def pilot_action(

@@ -1,4 +1,4 @@
-"""TorchRL specs of what the pilots of air combat are told and may do."""
+"""TorchRL specs of what the pilots of air combat are told and may do, and how many they are."""
 
 from typing import Any
 
@@ -6,7 +6,22 @@ import torch
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 
 from navrl.envs.actions import ActionKind
+from navrl.sims.combat_params import MAX_TEAM_SIZE, CombatParams
 from navrl.sims.observations.base import Observation
+
+
+def check_team_size(team_size: int, sim: CombatParams) -> None:
+    """Refuse a size that no fight has, and a simulator that was told another one."""
+    if not 1 <= team_size <= MAX_TEAM_SIZE:
+        raise ValueError(
+            f"env.team_size = {team_size}; expected a whole number from 1 to {MAX_TEAM_SIZE}; "
+            "change env.team_size"
+        )
+    if sim.team_size != team_size:
+        raise ValueError(
+            f"env.sim.team_size = {sim.team_size}; expected {team_size}, which it takes from env.team_size; "
+            "change env.team_size"
+        )
 
 
 def observation_spec(

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from navrl.loggers.base import Logger, MirrorFactory
-from navrl.loggers.console import ConsoleLogger
+from navrl.loggers.console import NO_WORDS, ConsoleLogger
 from navrl.loggers.jsonl import JsonlLogger
 
 _LOG = logging.getLogger(__name__)
@@ -41,10 +41,13 @@ class Loggers(Logger):
         headline: Mapping[str, str],
         console: str,
         mirrors: Sequence[MirrorFactory],
+        words: Mapping[str, Sequence[str]] = NO_WORDS,
     ) -> Self:
         """Loggers of the run in `directory`; a missing package or a wrong option raises here."""
         jsonl = JsonlLogger(directory=directory)
-        screen = ConsoleLogger(total_frames=total_frames, headline=headline, style=console)
+        screen = ConsoleLogger(
+            total_frames=total_frames, headline=headline, words=words, style=console
+        )
         built: dict[str, Logger] = {}
         for factory in mirrors:
             mirror = _build(partial(factory, directory=directory, name=name, config=config))

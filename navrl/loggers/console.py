@@ -6,7 +6,8 @@ import math
 import os
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TextIO
 
 from navrl.loggers import format
@@ -15,13 +16,15 @@ from navrl.loggers.table import LiveTable, supports_unicode
 
 STYLES = ("auto", "table", "lines", "none")
 _HISTORY = 32
+NO_WORDS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class ConsoleLogger(Logger):
     """Prints progress; `headline` maps a label to the metric it shows.
 
     A label that ends in % shows a share in percent. A metric `<key>_margin`, the half width of
-    an interval, is shown behind its `<key>` with a plus-minus sign.
+    an interval, is shown behind its `<key>` with a plus-minus sign. `words` holds, by key, what
+    the numbers 1, 2, ... stand for.
     """
 
     def __init__(
@@ -30,11 +33,12 @@ class ConsoleLogger(Logger):
         total_frames: int,
         headline: Mapping[str, str],
         style: str,
+        words: Mapping[str, Sequence[str]] = NO_WORDS,
         stream: TextIO | None = None,
     ) -> None:
         self._stream = sys.stdout if stream is None else stream
         self._total_frames = total_frames
-        self._headline = dict(headline)
+        self._headline, self._words = dict(headline), dict(words)
         self._style = resolve_style(style, self._stream, os.environ)
         self._unicode = supports_unicode(self._stream)
         self._table = LiveTable(self._stream, colour="NO_COLOR" not in os.environ)
@@ -50,6 +54,7 @@ class ConsoleLogger(Logger):
             frames=frames,
             total_frames=self._total_frames,
             headline=self._headline,
+            words=self._words,
             unicode=self._unicode,
         )
         if self._style == "lines":
@@ -94,17 +99,26 @@ def progress_line(
     total_frames: int,
     headline: Mapping[str, str],
     unicode: bool,
+    words: Mapping[str, Sequence[str]] = NO_WORDS,
 ) -> str:
-    """iter 12/40 | 1.2M frames | 48k fps | win 41% ±6 | return 0.31 | eta 0:38."""
+    """iter 12/40 | 1.2M frames | 48k fps | win 41% ±6 | return 0.31 | stage 2 survive | eta 0:38."""
     # whole iterations, as a last partial rollout is still one
     total = math.ceil(total_frames * iteration / frames) if frames > 0 else iteration
     parts = [f"iter {iteration}/{total}", f"{format.count(frames)} frames"]
     if "time/fps" in metrics:
         parts.append(f"{format.count(metrics['time/fps'])} fps")
-    parts += [_headline(label, key, metrics, unicode) for label, key in headline.items()]
+    parts += [
+        _headline(label, key, metrics, unicode) + _word(metrics.get(key), words.get(key, ()))
+        for label, key in headline.items()
+    ]
     if "time/eta_s" in metrics:
         parts.append(f"eta {format.duration(metrics['time/eta_s'])}")
     return " | ".join(parts)
+
+
+def _word(number: float | None, words: Sequence[str]) -> str:
+    """What the number stands for, if anything."""
+    return f" {words[int(number) - 1]}" if number is not None and words else ""
 
 
 def _headline(label: str, key: str, metrics: Mapping[str, float], unicode: bool) -> str:

@@ -11,6 +11,7 @@ from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState
 
 Bounds = tuple[float, float]  # a threshold is drawn between them, anew for every episode
+MIXED = -3  # the tag of a team whose members differ
 
 
 class Command(NamedTuple):
@@ -40,9 +41,9 @@ class Pilot:
         """The command of aircraft `me`, and the memory after it."""
         raise TypeError(f"{type(self).__name__} lacks act(...) -> (command, memory)")
 
-    def tag(self, memory: tuple[Tensor, ...]) -> Tensor:
-        """A number (N,) for who flies, where one pilot object stands for several."""
-        return torch.zeros((), dtype=torch.int32)
+    def tag(self, memory: tuple[Tensor, ...]) -> Tensor | int:
+        """A number (N,) for who flies, where one pilot object stands for several; else 0."""
+        return 0
 
 
 def pilot_key(key: Tensor, number: int) -> Tensor:

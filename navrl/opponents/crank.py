@@ -1,4 +1,4 @@
-"""`crank`: shoots from where nobody outruns it, cranks while its missile flies, turns out in time."""
+"""`crank`: shoots at the edge of the no-escape range, cranks while its missile flies, turns out in time."""
 
 import torch
 from torch import Tensor

@@ -50,7 +50,11 @@ class Seat:
 
 
 class Frozen(Pilot):
-    """One trained policy; `opponent=checkpoint opponent.checkpoint=...` names the file it comes from."""
+    """One trained policy; `opponent=checkpoint opponent.checkpoint=...` names the file it comes from.
+
+    Like the learner it draws its actions while a run collects, and takes the most probable ones in
+    deterministic play.
+    """
 
     compilable = False
 
@@ -68,7 +72,12 @@ class Frozen(Pilot):
         self._seat.prepare(params, device)
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """Remembers nothing."""
+        """Remembers nothing; but without a policy nobody can fly."""
+        if self.policy is None:
+            raise ValueError(
+                f"opponent.checkpoint = {self.checkpoint} can only be the opponent of a policy in an env; "
+                "expected a scripted pilot in mixtures, tournaments and the learner's seat; choose another"
+            )
         return ()
 
     def act(

@@ -4,7 +4,8 @@ Envs are dealt to seats in blocks, so that however many policies are in play, ev
 pass over all envs. A pilot is known by its tag: scripts by their index, policies by larger numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from navrl.sims.observations.base import Observation
 
 SCRIPTED = -1  # the tag of a seat without a policy: the episode's script flies
 CHANGED = -2  # the tag of an episode whose seat got another policy on the way
+NEAREST = -1  # the target of who names none
 
 
 class Block(NamedTuple):
@@ -47,7 +49,9 @@ class League(Pilot):
         self.blocks: list[Block] = []
         self._seat = Seat(observation=observation, action=action, compile_mode=compile_mode)
         self._act = Compiled(scripts.act, compile_mode)
-        self._tags = torch.zeros(0, dtype=torch.int32)
+        # Both are written in place, because the compiled step has them by reference.
+        self._tags = torch.zeros(0, dtype=torch.int32)  # (N,) who has the seat
+        self._changes = torch.zeros(0, dtype=torch.int32)  # (N,) how often that was somebody else
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,6 +71,7 @@ class League(Pilot):
         """Make room for so many envs, all of them scripted."""
         self.blocks = []
         self._tags = torch.full((num_envs,), SCRIPTED, dtype=torch.int32, device=device)
+        self._changes = torch.zeros_like(self._tags)
 
     def seat(self, blocks: Sequence[Block]) -> None:
         """Deal the policies; episodes under way go on against whoever now has their seat."""
@@ -74,22 +79,42 @@ class League(Pilot):
         tags = torch.full_like(self._tags, SCRIPTED)
         for block in self.blocks:
             tags[block.start : block.stop] = block.tag
+        self._changes.add_(tags != self._tags)
         self._tags.copy_(tags)
 
+    @contextmanager
+    def vacated(self) -> Iterator[None]:
+        """Scripts everywhere, for other episodes; then the same seats, as if nothing had been."""
+        kept = self.blocks, self._tags.clone(), self._changes.clone()
+        self.seat([])
+        try:
+            yield
+        finally:
+            self.blocks = kept[0]
+            self._tags.copy_(kept[1])
+            self._changes.copy_(kept[2])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the episodes under way are compared with; who has which seat is the dealer's to know."""
+        return {"changes": self._changes.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of state_dict, once the seats are dealt again."""
+        self._changes.copy_(state["changes"])
+
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """Who begins the episode, then the memories of the scripts."""
+        """How often the seat had changed when the episode began, then the memories of the scripts."""
         memory = self.scripts.initial(key)
-        seats = self._tags if self._furnished else torch.full_like(memory[0], SCRIPTED)
-        return (seats.clone(), *memory)
+        began = self._changes.clone() if self._furnished else torch.zeros_like(memory[0])
+        return (began, *memory)
 
     def tag(self, memory: tuple[Tensor, ...]) -> Tensor:
         """Who has flown the whole episode, (N,)."""
         began, script = memory[0], memory[1]
         if not self._furnished:
             return script
-        return torch.where(
-            began == self._tags, torch.where(began == SCRIPTED, script, began), CHANGED
-        )
+        seated = torch.where(self._tags == SCRIPTED, script, self._tags)
+        return torch.where(began == self._changes, seated, CHANGED)
 
     @property
     def _furnished(self) -> bool:
@@ -103,13 +128,35 @@ class League(Pilot):
         if not self.blocks:
             return scripted, (memory[0], *after)
         frames = self._seat.frames(params, state, me)
-        rows: list[list[Tensor]] = [[], [], []]
+        commands: list[Command] = []
         edge = 0
         for block in self.blocks:
-            own = self._seat.command(block.policy, frames[block.start : block.stop])
-            for row, script, value in zip(rows, scripted[:3], own[:3], strict=True):
-                row += [script[edge : block.start], value]
+            commands.append(_part(scripted, edge, block.start))
+            own = frames[block.start : block.stop]
+            commands.append(self._seat.command(block.policy, own))
             edge = block.stop
-        for row, script in zip(rows, scripted[:3], strict=True):
-            row.append(script[edge:])
-        return Command(*(torch.cat(row) for row in rows)), (memory[0], *after)
+        commands.append(_part(scripted, edge, None))
+        return _joined(commands), (memory[0], *after)
+
+
+def _part(command: Command, start: int, stop: int | None) -> Command:
+    """The command of the envs [start, stop)."""
+    rudder, throttle, fire = (field[start:stop] for field in command[:3])
+    target = None if command.target is None else command.target[start:stop]
+    return Command(rudder, throttle, fire, target)
+
+
+def _joined(parts: Sequence[Command]) -> Command:
+    """The commands of all envs; a target for everybody if somebody names one."""
+    rudder, throttle, fire = (
+        torch.cat(fields) for fields in zip(*(part[:3] for part in parts), strict=True)
+    )
+    if all(part.target is None for part in parts):
+        return Command(rudder, throttle, fire)
+    targets = [
+        torch.full_like(part.rudder, NEAREST, dtype=torch.int32)
+        if part.target is None
+        else part.target
+        for part in parts
+    ]
+    return Command(rudder, throttle, fire, torch.cat(targets))

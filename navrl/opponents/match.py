@@ -64,9 +64,10 @@ def _action(commands: list[Command]) -> Action:
 
 
 def _ends(params: CombatParams, state: CombatState) -> Tensor:
-    launches = (params.rounds - state.aircraft.rounds).float().split(params.team_size)
+    launches = (params.rounds - state.aircraft.rounds).float()
+    sides = launches[: params.team_size], launches[params.team_size :]
     sign = winner_sign(params, state, 0)
-    return torch.stack([sign, *(side.sum(0) for side in launches), elapsed_s(params, state)])
+    return torch.stack([sign, *(side.sum(0) for side in sides), elapsed_s(params, state)])
 
 
 def _rows(tree: Tree, rows: Tensor) -> Tree:

@@ -14,6 +14,8 @@ from navrl.sims.relative import View
 
 _FULL_RUDDER_ERROR_RAD = math.radians(20.0)
 _SIN_FULL_RUDDER = math.sin(_FULL_RUDDER_ERROR_RAD)
+# A little more, because the series ends a little short of full rudder.
+_RUDDER_PER_RAD = 1.00001 / _FULL_RUDDER_ERROR_RAD
 
 
 class Course(NamedTuple):
@@ -53,7 +55,7 @@ def steer(course: Course) -> Tensor:
     """Rudder that takes the course: proportional, full beyond 20 degrees; dead astern it is left."""
     direction = torch.where(course.sin >= 0.0, 1.0, -1.0)
     angle = small_angle(course.sin.clamp(-_SIN_FULL_RUDDER, _SIN_FULL_RUDDER))
-    return torch.where(course.cos > 0.0, angle / _FULL_RUDDER_ERROR_RAD, direction).clamp(-1.0, 1.0)
+    return torch.where(course.cos > 0.0, angle * _RUDDER_PER_RAD, direction).clamp(-1.0, 1.0)
 
 
 def small_angle(sine: Tensor) -> Tensor:

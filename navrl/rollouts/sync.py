@@ -5,6 +5,7 @@ from typing import Any
 
 from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
+from torchrl.data import Composite
 from torchrl.envs import EnvBase
 
 
@@ -44,3 +45,6 @@ class SyncCollector(Collector):
         """The inverse of runtime_state."""
         shape, device = self.env.batch_size, self.env.device
         self._carrier = TensorDict(runtime["carrier"], batch_size=shape, device=device)
+        for name, spec in self.env.observation_spec.items():
+            if isinstance(spec, Composite):  # a group of agents has their axis
+                self._carrier.get(name).batch_size = spec.shape

@@ -10,6 +10,7 @@ from torch import Tensor
 from navrl.sims.flight import Body, Motion
 
 _LEAST_GROWTH = 1e-6  # stands for no thrust: there sinh(z) / z is 1 in float32 and float64
+_LEAST_THRUST_MPS2 = 1e-3  # stands for no thrust where it divides
 _FLAT_TURN_RAD = 1e-2  # below it sin(h) / h is a series
 
 
@@ -47,7 +48,8 @@ def fly_straight(body: Body, motion: Motion, thrust_mps2: Tensor, time_s: Tensor
 def time_to_fly_s(
     body: Body, speed_mps: Tensor, rudder: Tensor, thrust_mps2: float, path_m: Tensor
 ) -> Tensor:
-    """How long an arc of this length takes under a thrust of more than 0."""
+    """How long an arc of this length takes."""
+    thrust_mps2 = max(thrust_mps2, _LEAST_THRUST_MPS2)
     c = _drag(body, rudder)
     growth = torch.expm1(c * path_m)  # E - 1
     ratio = speed_mps * torch.sqrt(c / thrust_mps2)

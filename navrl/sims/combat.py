@@ -162,7 +162,7 @@ def end(
         decision=state.decision + 1,
     )
     dodged = [
-        _at_targets(params, orders[me].target, shots[me].fate == DEFEATED) | armed[me].dodged
+        _at_targets(params, aimed[me], shots[me].fate == DEFEATED) | armed[me].dodged
         for me in (0, 1)
     ]
     ended = (fate == DEFEATED) | (fate == LOST)
@@ -180,9 +180,9 @@ def _fly_crafts(params: CombatParams, orders: Orders, crafts: Crafts, running: T
     """A side's aircraft one tick later; the dead and the decided stand still."""
     rudder, kept = orders.rudder, crafts.rudder
     if params.rudder_rate_per_s is not None:
-        step = params.rudder_rate_per_s * params.dt_s
-        rudder = kept[0] + (rudder - kept[0]).clamp(-step, step)
-        kept = (rudder,)
+        step, before = params.rudder_rate_per_s * params.dt_s, kept[0]
+        kept = (before + (rudder - before).clamp(-step, step),)
+        rudder = 0.5 * (before + kept[0])  # on the way; its end would turn too far, with the tick
     move = legacy.fly if params.model == "legacy" else fly
     flown = move(params.fighter, crafts.motion, rudder, orders.thrust_mps2, params.dt_s)
     free = crafts.alive & running

@@ -1,6 +1,7 @@
 """The constants of one kind of combat."""
 
 import math
+import operator
 from typing import NamedTuple
 
 from navrl.sims.flight import Body, check_step
@@ -81,9 +82,16 @@ class CombatParams(NamedTuple):
     def checked(self) -> "CombatParams":
         """Self, or a ValueError that says which constant is impossible."""
         for name in _POSITIVE:
-            self._require(name, getattr(self, name) > 0.0, "more than 0")
+            value = operator.attrgetter(name)(self)
+            self._require(name, 0.0 < value < math.inf, "a number more than 0")
         for name in _NOT_NEGATIVE:
-            self._require(name, getattr(self, name) >= 0.0, "0 or more")
+            value = operator.attrgetter(name)(self)
+            self._require(name, 0.0 <= value < math.inf, "a number, 0 or more")
+        for name in ("fighter.max_load_g", "missile.max_load_g"):
+            value = operator.attrgetter(name)(self)
+            self._require(name, value is None or value > 0.0, "more than 0, or null")
+            known = value is None or self.model != "legacy"
+            self._require(name, known, "null with env.sim.model=legacy, whose bodies bear any load")
         for name in ("rudder_rate_per_s", "disengage_range_m"):
             value = getattr(self, name)
             self._require(name, value is None or value > 0.0, "more than 0, or null")
@@ -100,20 +108,22 @@ class CombatParams(NamedTuple):
     def _require(self, name: str, satisfied: bool, expected: str) -> None:
         if not satisfied:
             raise ValueError(
-                f"env.sim.{name} = {getattr(self, name)}; expected {expected}; change env.sim.{name}"
+                f"env.sim.{name} = {operator.attrgetter(name)(self)}; expected {expected}; "
+                f"change env.sim.{name}"
             )
 
 
+_BODIES = ("fighter", "missile")
 _POSITIVE = (
-    "decision_s",
-    "time_scale",
-    "tick_s",
-    "time_limit_s",
-    "hit_radius_m",
+    *("decision_s", "time_scale", "tick_s", "time_limit_s", "hit_radius_m"),
+    *(f"{body}.terminal_speed_mps" for body in _BODIES),
+    *(f"{body}.turn_radius_m" for body in _BODIES),
+    *(f"{body}.lift_to_drag" for body in _BODIES),
 )
 _NOT_NEGATIVE = (
     *("cooldown_decisions", "burn_time_s", "launch_offset_m", "self_destruct_speed_mps"),
     *("max_missile_age_s", "navigation_gain"),
+    *(f"{body}.thrust_mps2" for body in _BODIES),
 )
 _CHOICES = {
     "model": MODELS,

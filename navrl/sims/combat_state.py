@@ -51,7 +51,7 @@ class Action(NamedTuple):
     throttle: Tensor
     fire: Tensor  # bool
     target: Tensor | None = (
-        None  # int32, index of the aircraft to fire at; None, or dead: the nearest
+        None  # int32, place among the enemies of whom to fire at; None, -1 or dead: the nearest
     )
 
 
@@ -106,13 +106,13 @@ def is_over(params: CombatParams, alive: TwoSides, rounds: TwoSides, active: Two
     """`decided` by side: who is alive (S, N), rounds left (S, N), missiles active (S, K, N)."""
     first, second = any_row(alive[0]), any_row(alive[1])
     over = ~(first & second)
-    flying = any_row(active[0].flatten(0, 1)) | any_row(active[1].flatten(0, 1))
-    if params.resolve_in_flight:
-        over = (over & ~flying) | ~(first | second)
+    flying = [any_row(side.flatten(0, 1)) for side in active]
+    if params.resolve_in_flight:  # what flies at a side that is dead changes nothing any more
+        over = over & ~((flying[0] & second) | (flying[1] & first))
     if params.ammunition is None:
         return over
     armed = any_row(alive[0] & (rounds[0] > 0)) | any_row(alive[1] & (rounds[1] > 0))
-    return over | ~(flying | armed)
+    return over | ~(flying[0] | flying[1] | armed)
 
 
 def disengaged(params: CombatParams, state: CombatState) -> Tensor:

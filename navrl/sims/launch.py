@@ -46,6 +46,9 @@ class _Side(NamedTuple):
 def launch(params: CombatParams, state: CombatState, action: Action) -> tuple[Armed, Armed]:
     """Everybody who may fire and wants to has a new missile in the air."""
     wanted = sides(params, action.fire & can_fire(params, state) & ~decided(params, state))
+    if params.resolve_in_flight:  # then there may be nobody left to fire at
+        living = [any_row(side) for side in sides(params, state.aircraft.alive)]
+        wanted = wanted[0] & living[1], wanted[1] & living[0]
     asked = (None, None) if action.target is None else sides(params, action.target)
     red, blue = _side(params, state, 0), _side(params, state, 1)
     return _launch(params, red, wanted[0], asked[0]), _launch(params, blue, wanted[1], asked[1])

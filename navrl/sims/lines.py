@@ -1,7 +1,8 @@
 """Where an aircraft will be: lines in closed form, an arc and then a straight.
 
 The current line keeps rudder and throttle. An escape line turns at full rudder to one side until it points
-away from a threat, as that stands now, and flees straight at full throttle.
+away from a threat, as that stands now, and flees straight at full throttle. Where the structure has a load
+limit, the rudder is what the limit leaves at the first speed: the slower rest of a turn could be tighter.
 """
 
 import math
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from navrl.sims.angles import angle_rad
 from navrl.sims.arcs import fly_far, fly_straight, time_to_fly_s
-from navrl.sims.flight import Body, Motion
+from navrl.sims.flight import GRAVITY_MPS2, Body, Motion
 
 LEFT, RIGHT = 1.0, -1.0  # the rudder of an escape to this side
 SIDES = ("left", "right", "current")  # the order of `three_lines`
@@ -39,8 +40,10 @@ class Line(NamedTuple):
 
 def current_line(body: Body, craft: Steered) -> Line:
     """Rudder and throttle stay as they are, for ever."""
-    never = torch.full_like(craft.rudder, math.inf)
-    return Line(craft.motion, craft.rudder, craft.throttle * body.thrust_mps2, never)
+    full = _full_rudder(body, craft.motion.speed_mps)
+    rudder = torch.minimum(torch.maximum(craft.rudder, -full), full)
+    never = torch.full_like(rudder, math.inf)
+    return Line(craft.motion, rudder, craft.throttle * body.thrust_mps2, never)
 
 
 def escape_line(body: Body, motion: Motion, threat: Motion, side: float) -> Line:
@@ -51,11 +54,11 @@ def escape_line(body: Body, motion: Motion, threat: Motion, side: float) -> Line
     angle = angle_rad(cos, sin)
     around = torch.where(angle < _POINTS_AWAY_RAD, 0.0, 2.0 * math.pi - angle)
     turn_rad = torch.where(sin < 0.0, around, angle)
-    rudder = torch.full_like(turn_rad, side)
-    path_m = turn_rad * body.turn_radius_m
+    rudder = _full_rudder(body, motion.speed_mps)
+    path_m = turn_rad * body.turn_radius_m / rudder
     return Line(
         start=motion,
-        rudder=rudder,
+        rudder=side * rudder,
         thrust_mps2=torch.full_like(turn_rad, body.thrust_mps2),
         turn_s=time_to_fly_s(body, motion.speed_mps, rudder, body.thrust_mps2, path_m),
     )
@@ -84,3 +87,10 @@ def along(body: Body, line: Line, time_s: Tensor) -> Motion:
     arc_s = torch.minimum(time_s, line.turn_s)
     turned = fly_far(body, line.start, line.rudder, line.thrust_mps2, arc_s)
     return fly_straight(body, turned, line.thrust_mps2, time_s - arc_s)
+
+
+def _full_rudder(body: Body, speed_mps: Tensor) -> Tensor:
+    if body.max_load_g is None:
+        return torch.ones_like(speed_mps)
+    limit = body.max_load_g * GRAVITY_MPS2 * body.turn_radius_m
+    return (limit / (speed_mps * speed_mps).clamp_min(1.0)).clamp_max(1.0)

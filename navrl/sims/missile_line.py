@@ -56,18 +56,23 @@ def closest_approach(params: CombatParams, shot: Shot, line: Line) -> Approach:
     return chase.closest
 
 
+@torch.compiler.nested_compile_region  # compiled once and called, not ARCS copies, which takes minutes
 def _next_arc(params: CombatParams, chase: Chase, line: Line) -> Chase:
     return pursued(params, chase, line, arc_s(chase, _PART_OF_TIME_TO_GO, _LONGEST_ARC_S))
 
 
 def begun(params: CombatParams, shot: Shot, line: Line) -> Chase:
     """The chase before its first arc."""
-    wide = torch.broadcast_tensors(*shot.motion, shot.age_s, *line.start, line.turn_s)
-    fields = [field.contiguous() for field in wide]
-    missile, age_s, prey = Motion(*fields[:5]), fields[5], Motion(*fields[6:11])
-    now_s = torch.zeros_like(age_s)
+    shape = (shot.age_s + line.turn_s).shape
+
+    def wide(field: Tensor) -> Tensor:
+        return field.expand(shape).contiguous()
+
+    missile, age_s = Motion(*map(wide, shot.motion)), wide(shot.age_s)
+    prey, now_s = Motion(*map(wide, line.start)), torch.zeros_like(age_s)
     x, y = relative_position(missile, prey)
-    closest = Approach(torch.sqrt(x * x + y * y), now_s, missile.speed_mps)
+    # Tensors of its own: an arc that gets one tensor under two names is another graph to a compiler.
+    closest = Approach(torch.sqrt(x * x + y * y), torch.zeros_like(age_s), missile.speed_mps.clone())
     alive = _lives(params, missile.speed_mps, age_s)
     return Chase(Shot(missile, age_s), prey, now_s, closest, alive)
 
@@ -109,37 +114,29 @@ def _lives(params: CombatParams, speed_mps: Tensor, age_s: Tensor) -> Tensor:
     return young & (burning | (speed_mps >= params.self_destruct_speed_mps))
 
 
-@torch.compiler.nested_compile_region
 def _mean_rudder(params: CombatParams, missile: Motion, prey: Motion, dt_s: Tensor) -> Tensor:
     """What the law asks for now, times its mean over an exponential decay at the law's own rate."""
-    legacy = params.guidance_law == "legacy_gain"
-    if legacy:
+    gain: float | Tensor = params.navigation_gain
+    if params.guidance_law == "legacy_gain":
         rudder = legacy_guidance(missile, prey)
+        gain = missile.speed_mps * (LEGACY_GAIN_S / params.missile.turn_radius_m)
     else:
         rudder = guidance(missile, prey, params.navigation_gain, params.missile.turn_radius_m)
     x, y = relative_position(missile, prey)
     vx, vy = _relative_velocity(missile, prey)
     ahead = (x * missile.cos_heading + y * missile.sin_heading) * missile.speed_mps
-    gain = (
-        missile.speed_mps * (LEGACY_GAIN_S / params.missile.turn_radius_m)
-        if legacy
-        else params.navigation_gain
-    )
     decay = (gain * ahead + 2.0 * (x * vx + y * vy)) / (x * x + y * y).clamp_min(1.0)  # 1/s
     z = (decay * dt_s).clamp_min(0.0)
-    return (
-        rudder * (1.0 + z * (1.0 / 6)) / (1.0 + z * (2.0 / 3 + z * (1.0 / 6)))
-    )  # (1 - exp(-z)) / z
+    mean = (1.0 + z * (1.0 / 6)) / (1.0 + z * (2.0 / 3 + z * (1.0 / 6)))  # of exp(-z t), 0 < t < 1
+    return rudder * mean
 
 
-@torch.compiler.nested_compile_region
 def _fled(params: CombatParams, chase: Chase, line: Line, dt_s: Tensor) -> Motion:
     """The prey after dt_s more on its line; one arc, also where its turn ends on the way."""
     turning = ((line.turn_s - chase.time_s) / dt_s).clamp(0.0, 1.0)
     return fly(params.fighter, chase.prey, line.rudder * turning, line.thrust_mps2, dt_s)
 
 
-@torch.compiler.nested_compile_region
 def _passed(chase: Chase, flown: Motion, fled: Motion, dt_s: Tensor) -> Approach:
     """The closest approach within the arc, on the straight chord of the relative path."""
     missile = chase.shot.motion

@@ -26,6 +26,7 @@ TIME_STEP_S, TIMES = 2.5, 24  # 2.5 .. 60
 _DECAYS_S = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0)
 _STRENGTHS, _LEAST_STRENGTH, _MOST_STRENGTH = 64, 0.03, 60.0
 _MOST_TURN_RAD = math.radians(340.0)  # beyond it a path circles
+_MOMENT_S = 1e-6
 
 
 class ReachTable(NamedTuple):
@@ -92,9 +93,8 @@ def _sweep(params: CombatParams) -> Iterator[_Paths]:
     strength = _LEAST_STRENGTH * (_MOST_STRENGTH / _LEAST_STRENGTH) ** steps
     strength = torch.cat([torch.zeros_like(strength[:1]), strength])
     decay_s = torch.tensor(_DECAYS_S, dtype=torch.float64)
-    speed_mps, decay_s, strength = torch.broadcast_tensors(
-        speed_mps[:, None, None], decay_s[:, None], strength
-    )
+    decay_s = decay_s[:, None]
+    speed_mps = speed_mps[:, None, None].expand(SPEEDS, len(_DECAYS_S), _STRENGTHS)
     zero = torch.zeros_like(speed_mps)
     carrier = Motion(zero, zero, zero + 1.0, zero, speed_mps)
     motion = launched_from(carrier, params.launch_offset_m)
@@ -111,48 +111,47 @@ def _sweep(params: CombatParams) -> Iterator[_Paths]:
 def _flown(
     params: CombatParams, paths: _Paths, rudder: Tensor, age_s: float, dt_s: float
 ) -> _Paths:
-    burning = age_s < params.burn_time_s - 1e-6
-    thrust_mps2 = torch.full_like(rudder, params.missile.thrust_mps2 if burning else 0.0)
+    burning = age_s < params.burn_time_s - _MOMENT_S
+    thrust_mps2 = torch.full_like(paths.turned_rad, params.missile.thrust_mps2 if burning else 0.0)
+    rudder = rudder.expand_as(thrust_mps2)
     old, new = paths.motion, fly(params.missile, paths.motion, rudder, thrust_mps2, dt_s)
     sin = old.cos_heading * new.sin_heading - old.sin_heading * new.cos_heading
     cos = old.cos_heading * new.cos_heading + old.sin_heading * new.sin_heading
-    old_enough = age_s + dt_s > params.max_missile_age_s + 1e-6
-    slow = new.speed_mps < params.self_destruct_speed_mps
-    burnt_out = age_s + dt_s > params.burn_time_s - 1e-6
-    ended = slow & burnt_out | old_enough
-    return _Paths(new, paths.turned_rad + torch.atan2(sin, cos), paths.alive & ~ended)
+    age_s += dt_s
+    alive = paths.alive & (age_s < params.max_missile_age_s + _MOMENT_S)
+    if age_s > params.burn_time_s - _MOMENT_S:
+        alive = alive & (new.speed_mps >= params.self_destruct_speed_mps)
+    return _Paths(new, paths.turned_rad + torch.atan2(sin, cos), alive)
 
 
 def _frontier(paths: _Paths) -> tuple[Tensor, Tensor]:
     """Distance and speed (V A,) of the path that gets furthest in each direction."""
     x, y = paths.motion.x_m, paths.motion.y_m
     counts = paths.alive & (paths.turned_rad < _MOST_TURN_RAD)
-    # A path that turns left, by less than a circle, is seen from the launch between 0 and its heading.
-    angle = torch.remainder(torch.atan2(y, x) + 1e-9, 2.0 * math.pi)
-    angle = torch.where(counts, angle, 0.0)
+    # A path that turns left, by less than a circle, is seen from the launch between 0 and its heading,
+    # further round the stronger it turns: the directions of a row rise, until they count no more.
+    seen_rad = torch.remainder(torch.atan2(y, x) + 1e-9, 2.0 * math.pi)
+    seen_rad = torch.where(counts, seen_rad, 0.0).cummax(-1).values
     distance_m = torch.where(counts, torch.hypot(x, y), 0.0)
-    angle = angle.cummax(-1).values
-    wanted = ANGLE_STEP_RAD * torch.arange(ANGLES, dtype=angle.dtype)
-    wanted = wanted.expand(*angle.shape[:-1], ANGLES).contiguous()
-    above = torch.searchsorted(angle, wanted, right=True)
-    after = above.clamp(1, _STRENGTHS - 1)
-    low, high = angle.gather(-1, after - 1), angle.gather(-1, after)
-    part = ((wanted - low) / (high - low).clamp_min(1e-12)).clamp(0.0, 1.0)
+    wanted_rad = ANGLE_STEP_RAD * torch.arange(ANGLES, dtype=seen_rad.dtype)
+    wanted_rad = wanted_rad.expand(*seen_rad.shape[:-1], ANGLES).contiguous()
+    above = torch.searchsorted(seen_rad, wanted_rad, right=True)
+    high = above.clamp(1, _STRENGTHS - 1)
+    low_rad, high_rad = seen_rad.gather(-1, high - 1), seen_rad.gather(-1, high)
+    part = ((wanted_rad - low_rad) / (high_rad - low_rad).clamp_min(1e-12)).clamp(0.0, 1.0)
 
-    def between(field: Tensor) -> Tensor:
-        return torch.lerp(field.gather(-1, after - 1), field.gather(-1, after), part)
+    def there(field: Tensor) -> Tensor:
+        return torch.lerp(field.gather(-1, high - 1), field.gather(-1, high), part)
 
-    reached = torch.where(above < _STRENGTHS, between(distance_m), 0.0)  # (V, D, A)
-    best = reached.max(1, keepdim=True)
-    speed_mps = between(paths.motion.speed_mps).gather(1, best.indices)
-    return _widened(best.values, best.values).flatten(), _widened(speed_mps, best.values).flatten()
+    reached_m = torch.where(above < _STRENGTHS, there(distance_m), 0.0)  # (V, D, A)
+    furthest = reached_m.max(1, keepdim=True)
+    speed_mps = there(paths.motion.speed_mps).gather(1, furthest.indices)
+    reached = furthest.values > 0.0
+    return _widened(furthest.values, reached).flatten(), _widened(speed_mps, reached).flatten()
 
 
-def _widened(field: Tensor, distance_m: Tensor) -> Tensor:
+def _widened(field: Tensor, reached: Tensor) -> Tensor:
     """The outermost direction counts for one step more, so that interpolation errs to the far side."""
-    before = torch.cat([field[..., :1], field[..., :-1]], -1)
-    return torch.where(
-        distance_m > 0.0,
-        field,
-        torch.where(torch.cat([distance_m[..., :1], distance_m[..., :-1]], -1) > 0.0, before, 0.0),
-    )
+    inside = torch.where(reached, field, 0.0)
+    before = torch.cat([inside[..., :1], inside[..., :-1]], -1)
+    return torch.where(reached, field, before)

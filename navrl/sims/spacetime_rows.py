@@ -19,7 +19,7 @@ from navrl.sims.relative import (
     own_missile,
     picked,
 )
-from navrl.sims.spacetime import NINE_TIMES_S, Margins, margins
+from navrl.sims.spacetime import TEN_TIMES_S, Margins, margins
 
 # Margins / 10 km of my lines if the nearest enemy launched now, and of his if I did, each with the time when
 # the better escape is tightest / 60 s; then the nearest missile at me and my own one: how near / 10 km it
@@ -39,12 +39,14 @@ def stg_rows(params: CombatParams, table: ReachTable, state: CombatState, me: in
     enemies = enemies_of(params, me)
     mine = _steered(state, torch.zeros_like(state.decision), [me])
     his = _steered(state, focal_index(params, state, me), enemies)
-    times = table.at(NINE_TIMES_S)
+    times = table.at(TEN_TIMES_S)
     incoming, own = incoming_missile(params, state, me), own_missile(params, state, me)
     prey = _steered(state, own.target - enemies[0], enemies)
+    # Both questions as one of twice the length: half the graph to compile.
+    found = margins(params, times, _joined(his, mine).motion, _joined(mine, his))
     rows = [
-        *_margin_rows(margins(params, times, his.motion, mine)),
-        *_margin_rows(margins(params, times, mine.motion, his)),
+        *_margin_rows(Margins(*(field.chunk(2)[0] for field in found))),
+        *_margin_rows(Margins(*(field.chunk(2)[1] for field in found))),
         *_missile_rows(params, [incoming, own], [mine, prey]),
     ]
     return [row.clamp(-_LIMIT, _LIMIT) for row in rows]
@@ -84,3 +86,13 @@ def _steered(state: CombatState, place: Tensor, among: list[int]) -> Steered:
     craft = state.aircraft
     motion = Motion(*(picked(field, place, among) for field in craft.motion))
     return Steered(motion, picked(craft.rudder, place, among), picked(craft.throttle, place, among))
+
+
+def _joined(first: Steered, second: Steered) -> Steered:
+    """Fields (2 N,)."""
+    motions = zip(first.motion, second.motion, strict=True)
+    return Steered(
+        Motion(*map(torch.cat, motions)),
+        torch.cat([first.rudder, second.rudder]),
+        torch.cat([first.throttle, second.throttle]),
+    )

@@ -1,6 +1,7 @@
 """The space-time graph of one aircraft as plain lists, ready for JSON and for any renderer."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,11 +36,11 @@ def drawing(params: CombatParams, state: CombatState, env: int, me: int) -> dict
     enemy = nearest_enemy(params, state, env, me)
     mine, his = steered(state, env, me), steered(state, env, enemy)
     table = reach_table(params)
-    slices, no_threat = _cone(table, his.motion)
+    slices, no_threat = outlines(table, his.motion, CONE_TIMES_S)
     return {
         "me": me,
         "enemy": enemy,
-        "lines": _lines(params, mine, his.motion),
+        "lines": line_points(params, mine, his.motion, LINE_TIMES_S),
         "cone": {
             "times": list(CONE_TIMES_S),
             "angles_deg": list(CONE_ANGLES_DEG),
@@ -85,32 +86,34 @@ def plain_margins(found: Margins) -> dict[str, float]:
     }
 
 
-def _lines(params: CombatParams, mine: Steered, threat: Motion) -> dict[str, list[Point]]:
+def line_points(
+    params: CombatParams, mine: Steered, threat: Motion, times_s: Sequence[float]
+) -> dict[str, list[Point]]:
+    """My escapes from the threat and my current line, by name, [x, y, t] at these times."""
     line = three_lines(params.fighter, mine, threat)
-    times_s = torch.tensor(LINE_TIMES_S, dtype=torch.float32)
-    place = along(params.fighter, line, times_s)  # (3, 1) with (T,): (3, T)
+    place = along(params.fighter, line, torch.tensor(times_s, dtype=torch.float32))  # (3, T)
     return {
-        name: [
-            [round(x), round(y), time_s] for x, y, time_s in zip(xs, ys, LINE_TIMES_S, strict=True)
-        ]
+        name: [[round(x), round(y), time_s] for x, y, time_s in zip(xs, ys, times_s, strict=True)]
         for name, xs, ys in zip(SIDES, place.x_m.tolist(), place.y_m.tolist(), strict=True)
     }
 
 
-def _cone(table: ReachTable, enemy: Motion) -> tuple[list[list[Point]], list[list[bool]]]:
+def outlines(
+    table: ReachTable, launcher: Motion, times_s: Sequence[float]
+) -> tuple[list[list[Point]], list[list[bool]]]:
     """Outlines (times, angles) of the reach in world coordinates, and where the missile is slow."""
     angle = torch.deg2rad(torch.tensor(CONE_ANGLES_DEG, dtype=torch.float32))
     cos, sin = torch.cos(angle), torch.sin(angle)
-    place = cell(enemy.speed_mps, cos, sin)
-    rows = table.at(CONE_TIMES_S)
+    place = cell(launcher.speed_mps, cos, sin)
+    rows = table.at(times_s)
     reach_m = interpolated(rows.distance_m, place)  # (T, angles)
-    x_m = enemy.x_m + reach_m * (enemy.cos_heading * cos - enemy.sin_heading * sin)
-    y_m = enemy.y_m + reach_m * (enemy.sin_heading * cos + enemy.cos_heading * sin)
-    slices = [
+    x_m = launcher.x_m + reach_m * (launcher.cos_heading * cos - launcher.sin_heading * sin)
+    y_m = launcher.y_m + reach_m * (launcher.sin_heading * cos + launcher.cos_heading * sin)
+    points = [
         [[round(x), round(y)] for x, y in zip(xs, ys, strict=True)]
         for xs, ys in zip(x_m.tolist(), y_m.tolist(), strict=True)
     ]
-    return slices, (interpolated(rows.speed_mps, place) < NO_THREAT_MPS).tolist()
+    return points, (interpolated(rows.speed_mps, place) < NO_THREAT_MPS).tolist()
 
 
 def _missiles(params: CombatParams, state: CombatState, env: int, me: int) -> list[dict[str, Any]]:

@@ -147,6 +147,25 @@ def test_the_map_moves_and_fits_again(show):
     assert replay.page.get_attribute("#reach", "aria-pressed") == "true"
 
 
+@pytest.mark.parametrize("phone", [False, True])
+def test_pictures_are_never_stretched(show, phone):
+    replay = show("duel", phone=phone)
+    sizes = """[...document.querySelectorAll("canvas")].map((canvas) => {
+      const box = canvas.getBoundingClientRect();
+      return [canvas.width - Math.round(box.width * devicePixelRatio),
+              canvas.height - Math.round(box.height * devicePixelRatio)];
+    })"""
+    texts = ("", "long " * 60, "")  # the panel grows and shrinks while nothing else happens
+    for text in texts:
+        replay.page.evaluate(
+            "(t) => { document.getElementById('situation').textContent = t; }", text
+        )
+        replay.wait_for(f"{sizes}.flat().every((off) => off === 0)")
+    for time_s in (0.0, 27.5, 34.0, 39.0, 41.5):
+        replay.seek(time_s)
+        replay.wait_for(f"{sizes}.flat().every((off) => off === 0)")
+
+
 def test_an_aircraft_is_selected_by_touching_it(show):
     replay = show("brawl")
     replay.seek(30.0)

@@ -103,13 +103,13 @@ def test_user_errors_in_a_run_are_one_sentence(monkeypatch, capsys):
         build(config.env)(device="cpu")
 
     code, error = command(monkeypatch, capsys, "num_envs=abc", function=main)
-    assert (code, error) == (1, "navrl: error: 'env.num_envs' must be int, but got 'abc'\n")
+    assert (code, error) == (2, "navrl: error: 'env.num_envs' must be int, but got 'abc'\n")
 
     def missing_file(config):
         open("nothing.ckpt")  # noqa: SIM115
 
     code, error = command(monkeypatch, capsys, function=missing_file)
-    assert (code, error) == (1, "navrl: error: No such file or directory: 'nothing.ckpt'\n")
+    assert (code, error) == (2, "navrl: error: No such file or directory: 'nothing.ckpt'\n")
 
 
 def test_one_failing_job_fails_the_sweep_and_the_others_run(monkeypatch, capsys):

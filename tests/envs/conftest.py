@@ -6,16 +6,21 @@ import pytest
 
 from navrl.config import build, compose
 
-# A new env is one more line: its option, and overrides under which everybody finishes two
+_SHORT = ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20")
+_TEAM = ("opponent=crank", "scenario.range_m=[3000,9000]", "env.sim.time_limit_s=20")
+_COARSE = "env.sim.tick_s=0.25"  # quicker, and nothing here depends on it
+# A new env is one more line: its option and overrides under which everybody finishes two
 # episodes within 50 steps of random play, some of them terminated and some truncated.
 ENVS = {
-    "combat": ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20"),
+    "combat": ("env=combat", *_SHORT),
+    "combat, any rudder": ("env=combat", "action=continuous", *_SHORT, _COARSE),
+    "combat, a team": ("env=combat", "env.team_size=2", "observation=entities", *_TEAM, _COARSE),
 }
 
 
 @functools.cache
-def configuration(option, *overrides):
-    return compose("train", [f"env={option}", "compile=off", *overrides])
+def configuration(*overrides):
+    return compose("train", ["compile=off", *overrides])
 
 
 @pytest.fixture(params=ENVS)
@@ -23,7 +28,7 @@ def make_env(request):
     """make_env(num_envs=8, seed=0, first_env_id=0) -> an env of short episodes."""
 
     def make(num_envs=8, seed=0, **options):
-        config = configuration(request.param, *ENVS[request.param])
+        config = configuration(*ENVS[request.param])
         return build(config.env)(num_envs=num_envs, device="cpu", seed=seed, **options)
 
     return make

@@ -10,7 +10,7 @@ def random_actions(env, steps=STEPS, seed=0):
     """Actions (N, ...) of every step, legal or not: an env has to live with both."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return [env.action_spec.rand() for _ in range(steps)]
+        return [env.full_action_spec[env.action_key].rand() for _ in range(steps)]
 
 
 def play(env, actions, root=None, step=None):
@@ -19,7 +19,7 @@ def play(env, actions, root=None, step=None):
     root = env.reset() if root is None else root
     frames = []
     for action in actions:
-        frame, root = step(root.copy().set("action", action))
+        frame, root = step(root.copy().set(env.action_key, action))
         frames.append((frame, root))
     return frames
 
@@ -27,7 +27,16 @@ def play(env, actions, root=None, step=None):
 def stacked(frames):
     """What was played as one TensorDict (N, T), the following root under "then"."""
     whole = torch.stack([frame for frame, _ in frames], 1)
-    return whole.set("then", torch.stack([root.exclude("action") for _, root in frames], 1))
+    roots = [root.exclude("action", ("agents", "action")) for _, root in frames]
+    return whole.set("then", torch.stack(roots, 1))
+
+
+def told(env, frames):
+    """What the policy was told that a number can say, one row (*frames, numbers) per leaf."""
+    group = () if isinstance(env.action_key, str) else env.action_key[:-1]
+    found = frames[(*group, "observation")]
+    size = frames.batch_dims
+    return {name: leaf.flatten(size) for name, leaf in found.items() if leaf.is_floating_point()}
 
 
 def assert_same(found: TensorDict, expected: TensorDict):

@@ -11,7 +11,7 @@ FIRE = 4  # column of the mask: right, straight, left, hold, fire
 
 
 def combat(*overrides, num_envs=4):
-    env = build(configuration("combat", "opponent=straight", *overrides).env)
+    env = build(configuration("env=combat", "opponent=straight", *overrides).env)
     return env(num_envs=num_envs, device="cpu", seed=0)
 
 

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import check_env_specs
 
-from tests.envs.playing import assert_same, play, random_actions, stacked
+from tests.envs.playing import assert_same, play, random_actions, stacked, told
 
 
 def partial_reset(env, root, mask):
@@ -34,10 +34,9 @@ def test_masked_reset_leaves_other_envs_alone(make_env):
     assert all(
         torch.equal(a[..., ~mask], b[..., ~mask]) for a, b in zip(after, before, strict=True)
     )
-    kept = fresh.select("observation", "action_mask", "episode")
-    assert_same(kept[~mask], root.select("observation", "action_mask", "episode")[~mask])
-    for leaf in root["observation"].keys():  # noqa: SIM118
-        assert (kept["observation", leaf] != root["observation", leaf])[mask].any(-1).all()
+    assert_same(fresh[~mask], root[~mask])
+    for leaf, rows in told(env, fresh).items():
+        assert (rows != told(env, root)[leaf])[mask].any(-1).all()
     follow_up = random_actions(env, 12, seed=1)
     masked, unmasked = (stacked(play(e, follow_up, root)) for e in (env, twin))
     assert_same(masked[~mask]["next"], unmasked[~mask]["next"])
@@ -51,7 +50,8 @@ def test_masked_reset_begins_the_next_episode(make_env):
     twin.reset()
     second = twin.reset()  # a reset of everybody begins episode number 1
     begun = partial_reset(env, root, mask)
-    assert_same(begun["observation"][mask], second["observation"][mask])
+    for leaf, rows in told(env, begun).items():
+        assert torch.equal(rows[mask], told(env, second)[leaf][mask])
     lengths = begun["episode"][:, env.episode_keys.index("length")]
     assert lengths.tolist() == [0.0] + 7 * [5.0]
 
@@ -61,9 +61,8 @@ def test_no_two_episodes_begin_alike(make_env):
     first = env.reset()
     frames = stacked(play(env, random_actions(env), first))
     begun = frames["next", "done"].squeeze(-1)
-    leaves = sorted(first["observation"].keys())
-    openings = [first["observation"], frames["then", "observation"][begun]]
-    rows = torch.cat([torch.cat([part[leaf] for leaf in leaves], -1) for part in openings])
+    openings = [told(env, first), told(env, frames["then"][begun])]
+    rows = torch.cat([torch.cat(list(part.values()), -1) for part in openings])
     assert len(rows) > 3 * 8
     assert len(rows.unique(dim=0)) == len(rows)
 
@@ -74,8 +73,9 @@ def test_terminal_observation_is_kept(make_env):
     done = frames["next", "done"].squeeze(-1)
     assert frames["next", "terminated"].any()
     assert frames["next", "truncated"].any()
-    for leaf in frames["observation"].keys():  # noqa: SIM118
-        end, start = frames["next", "observation", leaf], frames["then", "observation", leaf]
+    following = told(env, frames["then"])
+    for leaf, end in told(env, frames["next"]).items():
+        start = following[leaf]
         assert torch.equal(end[~done], start[~done])
         assert (end[done] != start[done]).any(-1).all()
     assert (episode(frames, env, "length")[done] > 0.0).all()
@@ -126,8 +126,8 @@ def test_a_seed_fixes_the_episodes(make_env):
     assert_same(stacked(play(env, actions)), first)
     assert_same(stacked(play(make_env(seed=3), actions)), first)
     other = stacked(play(make_env(seed=4), actions))
-    for leaf in first["observation"].keys():  # noqa: SIM118
-        assert (other["observation", leaf] != first["observation", leaf])[:, 0].any(-1).all()
+    for leaf, rows in told(env, first).items():
+        assert (told(env, other)[leaf] != rows)[:, 0].any(-1).all()
 
 
 def test_fast_path_equals_the_honest_one(make_env):
@@ -154,7 +154,7 @@ def test_nothing_handed_out_changes_later(make_env, path):
 
     keep(root := env.reset())
     for action in random_actions(env):
-        frame, root = step[path](root.copy().set("action", action))
+        frame, root = step[path](root.copy().set(env.action_key, action))
         keep(frame, root, *env.runtime_state()["world"])
     for found, copy in zip(handed_out, copies, strict=True):
         assert (
@@ -205,9 +205,8 @@ def test_what_a_policy_carries_survives_until_its_episode_ends(make_env):
     for action in random_actions(env):
         steps = root.get("hidden", torch.zeros(8, 3))
         memory = TensorDict({"hidden": steps + 1.0, "reward": torch.full((8, 1), 1e9)}, [8])
-        frame, root = env.step_and_maybe_reset(
-            root.copy().update({"action": action, "next": memory})
-        )
+        root = root.copy().set(env.action_key, action).set("next", memory)
+        frame, root = env.step_and_maybe_reset(root)
         assert torch.equal(frame["next", "hidden"], steps + 1.0)
         assert frame["next", "reward"].abs().max() < 1e9
         length = root["episode"][:, [env.episode_keys.index("length")]]
@@ -218,13 +217,17 @@ def test_what_a_policy_carries_survives_until_its_episode_ends(make_env):
 
 def test_some_choice_is_always_allowed(make_env):
     env = make_env()
-    masks = stacked(play(env, random_actions(env)))["then", "action_mask"]
-    heads = masks.split(env.action_spec.nvec.reshape(-1, env.action_spec.shape[-1])[0].tolist(), -1)
-    assert all(head.any(-1).all() for head in heads)
+    group = () if isinstance(env.action_key, str) else env.action_key[:-1]
+    masks = stacked(play(env, random_actions(env)))[("then", *group, "action_mask")]
+    spec = env.full_action_spec[env.action_key]
+    binary = [2] * (masks.shape[-1] // 2)  # of an action with other columns, too
+    sizes = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist() if hasattr(spec, "nvec") else binary
+    assert all(choice.any(-1).all() for choice in masks.split(sizes, -1))
 
 
 def test_stepping_before_the_first_reset_is_an_error(make_env):
-    action = TensorDict({"action": random_actions(make_env(), 1)[0]}, [8])
+    env = make_env()
+    action = TensorDict({}, [8]).set(env.action_key, random_actions(env, 1)[0])
     for use in (
         lambda env: env.step(action.copy()),
         lambda env: env.step_and_maybe_reset(action.copy()),

@@ -9,7 +9,7 @@ from navrl.sims.combat import advance
 from navrl.sims.random import episode_key
 from tests.sims.duels import opening, options, orders, put_missile, read_yaml, shipped_params
 
-PARAMS = shipped_params()
+PARAMS = shipped_params(tick_s=0.25)  # longer physics steps than a run has: the tests fly for hours
 DEGREE = math.pi / 180.0
 NAMES = (
     *("straight", "pursuit", "random", "crank_seed"),
@@ -33,7 +33,9 @@ def keys(count, episode=0):
     return episode_key(torch.zeros_like(env_ids), env_ids, torch.full_like(env_ids, episode))
 
 
-def picture(bearing=0.0, range_m=40e3, *, heading=30.0, aspect=180.0, speed=300.0, enemy_speed=300.0):
+def picture(
+    bearing=0.0, range_m=40e3, *, heading=30.0, aspect=180.0, speed=300.0, enemy_speed=300.0
+):
     """The enemy at this bearing (degrees, left is positive), its nose `aspect` off the line to it.
 
     180 means that it flies straight at the pilot.

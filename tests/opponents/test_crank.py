@@ -1,7 +1,6 @@
 """`crank`: where it shoots, how it flies while its missile flies, and which missiles it survives."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -18,7 +17,6 @@ from tests.opponents.pictures import (
     keys,
     picture,
     pilot,
-    range_of_enemy,
     unarmed,
 )
 from tests.sims.duels import hits_on_fleeing_targets, opening, orders, read_yaml
@@ -121,7 +119,7 @@ def test_it_takes_no_notice_of_a_missile_that_it_can_outrun(range_m):
     assert command(crank(), state)[0] == pytest.approx(0.4, abs=1e-4)
 
 
-def shot_at(subject, shots, decisions=90):
+def shot_at(subject, shots, decisions=60):
     """Who is alive, for shots of (range m, shooter's speed, speed, bearing of the shooter)."""
     state = opening(
         PARAMS,
@@ -133,9 +131,7 @@ def shot_at(subject, shots, decisions=90):
     for number in range(decisions):
         found, memory = subject.act(PARAMS, state, 1, memory)
         rudder = torch.stack([torch.zeros_like(found.rudder), found.rudder])
-        state, _ = advance(
-            PARAMS, state, orders(state, rudder=rudder, fire=[number == 0, False])
-        )
+        state, _ = advance(PARAMS, state, orders(state, rudder=rudder, fire=[number == 0, False]))
     assert not state.missiles.active.any()
     return state.aircraft.alive[1]
 
@@ -154,25 +150,25 @@ def test_it_survives_shots_from_its_own_firing_range_that_kill_who_flies_on():
 
 
 def test_its_break_saves_it_from_shots_that_nobody_outruns():
-    shots = [(1.0 * NO_ESCAPE_M, 300.0, 300.0, bearing) for bearing in (0.0, 10.0, -20.0)]
-    assert shot_at(pilot("crank"), shots).all()
+    ranges_m = [NO_ESCAPE_M] * 3 + [0.85 * NO_ESCAPE_M]
+    shots = list(zip(ranges_m, [300.0] * 4, [300.0] * 4, [0.0, 10.0, -20.0, 0.0], strict=True))
+    assert shot_at(pilot("crank"), shots).tolist() == [True, True, True, False]
     assert not shot_at(pilot("crank", break_time_to_go_s=0.0), shots).any()
-    assert not shot_at(pilot("crank"), [(0.85 * NO_ESCAPE_M, 300.0, 300.0, 0.0)]).any()
 
 
-def test_while_it_cranks_it_survives_what_kills_head_on():
+def test_cranking_survives_what_kills_head_on():
     # With its missile in the air it is 50 degrees off the line, which saves it 50 degrees of turn.
-    state = firing(picture(50.0, 16.5e3))
-    states, _ = flown(crank(), state, 90, enemy_fires=(0,))
-    assert states[-1].aircraft.alive[1].all()
-    states, _ = flown(crank(), firing(picture(0.0, 14.5e3)), 90, enemy_fires=(0,))
-    assert not states[-1].aircraft.alive[1].any()
+    def survives(bearing):
+        states, _ = flown(crank(), firing(picture(bearing, 15.4e3)), 60, enemy_fires=(0,))
+        return states[-1].aircraft.alive[1].item()
+
+    assert survives(50.0)
+    assert not survives(0.0)
 
 
 def test_it_attacks_again_when_it_has_lost_a_missile():
-    states, launches = flown(pilot("crank"), picture(0.0, 21e3), 120, enemy_fires=(0,))
+    states, launches = flown(pilot("crank"), picture(0.0, 21e3), 100, enemy_fires=(0,))
     fled = max(abs(bearing_of_enemy(state)) for state in states[:40])
     assert fled > 150.0
     assert any(flag[1].item() for flag in launches)
     assert not states[-1].aircraft.alive[0].item()
-    assert math.isfinite(range_of_enemy(states[-1]).item())

@@ -4,19 +4,20 @@ import math
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounter
 
-from navrl.opponents.base import Command
-from navrl.opponents.crank import Crank
+from navrl.config import build, compose, to_json
+from navrl.opponents.base import Command, Pilot
 from navrl.opponents.mixture import Mixture
-from navrl.opponents.pursuit import Pursuit
 from navrl.opponents.straight import Straight
 from navrl.sims.random import episode_key
-from tests.sims.duels import opening, options, read_yaml, shipped_params
+from tests.opponents.pictures import NAMES, pilot
+from tests.sims.duels import opening, read_yaml, shipped_params
 
 PARAMS = shipped_params()
 
 
-class Counting:
+class Counting(Pilot):
     """Commands its number as rudder, and counts its own calls in two memories."""
 
     def __init__(self, number):
@@ -42,14 +43,12 @@ def crowd(count):
     return opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * count, [(0.0, 0.0, 0.0, 300.0)] * count)
 
 
+@pytest.fixture(scope="module")
 def shipped():
-    node = read_yaml("opponent/mixture.yaml")
-    pilots = {
-        "straight": Straight(),
-        "pursuit": Pursuit(**options(node["pilots"]["pursuit"])),
-        "crank": Crank(**options(node["pilots"]["crank"])),
-    }
-    return Mixture(pilots=pilots, weights=node["weights"])
+    """Composed as a run composes it, ready to fly."""
+    mixture = build(compose("train", ["opponent=scripts"]).opponent)
+    mixture.prepare(PARAMS, "cpu")
+    return mixture
 
 
 @pytest.mark.parametrize(
@@ -97,22 +96,75 @@ def test_the_drawn_pilot_is_obeyed_and_all_memories_go_on():
         assert torch.equal(counts, expected.unsqueeze(-1).expand(6, 300))
 
 
-def test_the_shipped_mixture_commands_what_its_pilots_command():
-    mixture, state = shipped(), crowd(400)
+def test_the_shipped_mixture_commands_what_its_pilots_command(shipped):
+    mixture, state = shipped, crowd(400)
+    mixture.set_weights(dict.fromkeys(NAMES, 1.0))
     memory = mixture.initial(keys(400))
     command, after = mixture.act(PARAMS, state, 1, memory)
-    # The enemy is 90 degrees to the left: straight flies on, the two others turn left.
-    assert torch.equal(command.rudder, torch.where(memory[0] == 0, 0.0, 1.0))
-    assert not command.fire.any()
-    assert len(memory) == 1 + 3
-    assert all(torch.equal(a, b) for a, b in zip(memory, after, strict=True))
-    crank = mixture.pilots["crank"].initial(keys(400))
-    assert all(torch.equal(a, b) for a, b in zip(memory[1:], crank, strict=True))
+    assert len(memory) == len(after)
+    for index, name in enumerate(NAMES):
+        alone = pilot(name)
+        found, _ = alone.act(PARAMS, state, 1, alone.initial(keys(400)))
+        mine = memory[0] == index
+        assert 20 < mine.sum() < 80
+        assert torch.equal(command.rudder[mine], found.rudder[mine])
+        assert torch.equal(command.fire[mine], found.fire[mine])
 
 
-def test_the_shipped_crank_is_the_same_alone_and_in_the_mixture():
-    alone = options(read_yaml("opponent/crank.yaml"))
-    assert options(read_yaml("opponent/mixture.yaml")["pilots"]["crank"]) == alone
+def test_the_shipped_mixture_repeats_no_number():
+    assert tuple(read_yaml("opponent/scripts.yaml")["weights"]) == NAMES
+    composed = to_json(compose("train", ["opponent=scripts"]))["opponent"]["pilots"]
+    assert list(composed) == list(NAMES)
+    assert all(composed[name] == read_yaml(f"opponent/{name}.yaml") for name in NAMES)
+
+
+def test_one_number_of_one_pilot_can_be_changed():
+    overrides = ["opponent=scripts", "opponent.pilots.phase2.support_s=[1.0,1.5]"]
+    assert compose("train", overrides).opponent.pilots.phase2.support_s == [1.0, 1.5]
+
+
+def test_a_curriculum_changes_the_weights_of_the_episodes_that_begin_from_now_on():
+    pilots = {name: Counting(number) for number, name in enumerate("abc")}
+    mixture = Mixture(pilots=pilots, weights={"a": 1, "b": 1, "c": 1})
+    held, old = mixture.weights.tensor, mixture.initial(keys(300))
+    assert mixture.tag(old).unique().tolist() == [0, 1, 2]
+    mixture.set_weights({"c": 0.0, "b": 2.0, "a": 0.0})
+    assert mixture.weights.tensor is held  # a compiled step reads this very tensor
+    assert mixture.initial(keys(300))[0].unique().tolist() == [1]
+    _, after = mixture.act(PARAMS, crowd(300), 1, old)
+    assert torch.equal(after[0], old[0])
+    with pytest.raises(ValueError, match=r"change opponent\.weights$"):
+        mixture.set_weights({"a": 1.0})
+
+
+def test_it_is_one_graph_that_outlives_a_change_of_weights(shipped):
+    graphs = CompileCounter()
+    state = crowd(50)
+
+    def decision(key):
+        return shipped.act(PARAMS, state, 1, shipped.initial(key))
+
+    compiled = torch.compile(decision, backend=graphs, fullgraph=True, dynamic=False)
+    for weights in (dict.fromkeys(NAMES, 1.0), dict.fromkeys(NAMES, 0.0) | {"stg_rule": 1.0}):
+        shipped.set_weights(weights)
+        (found, memory), (wanted, kept) = compiled(keys(50)), decision(keys(50))
+        assert torch.equal(found.rudder, wanted.rudder)
+        assert torch.equal(found.fire, wanted.fire)
+        assert all(torch.equal(a, b) for a, b in zip(memory, kept, strict=True))
+    assert memory[0].unique().tolist() == [NAMES.index("stg_rule")]
+    assert graphs.frame_count == 1
+
+
+def test_preparing_prepares_the_pilots():
+    class Noting(Counting):
+        seen = ()
+
+        def prepare(self, params, device):
+            self.seen = (params, device)
+
+    pilots = {name: Noting(1) for name in "ab"}
+    Mixture(pilots=pilots, weights={"a": 1, "b": 1}).prepare(PARAMS, "cpu")
+    assert [it.seen for it in pilots.values()] == [(PARAMS, "cpu")] * 2
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,10 @@ def test_courses_by_the_bearing_of_the_other():
 @pytest.mark.parametrize("angle", [0.0, 50.0, 90.0, 150.0])
 def test_beside_is_the_nearer_course_with_the_other_at_the_angle(angle):
     bearings = [5.0, -5.0, 60.0, -60.0, 175.0, -175.0]
-    cos, sin = torch.full((6,), math.cos(angle * DEGREE)), torch.full((6,), math.sin(angle * DEGREE))
+    cos, sin = (
+        torch.full((6,), math.cos(angle * DEGREE)),
+        torch.full((6,), math.sin(angle * DEGREE)),
+    )
     found = degrees(beside(view_at(*bearings), cos, sin))
     wanted = [min((b - angle, b + angle), key=abs) for b in bearings]
     assert found == pytest.approx(wanted, abs=1e-3)

@@ -77,10 +77,10 @@ def play(params, state, decisions, first=None, **constant):
     return states, events
 
 
-def hits_on_fleeing_targets(shots):
+def hits_on_fleeing_targets(shots, **changes):
     """Hit or not, for shots of (range m, speed, speed of the target) fired head-on at a target that
     turns away at once at full rudder, then flees straight."""
-    params = shipped_params(decision_s=0.5)
+    params = shipped_params(decision_s=0.5, **changes)
     state = opening(
         params,
         [(0.0, 0.0, 0.0, own) for _, own, _ in shots],

@@ -1,5 +1,7 @@
 """The rules of the fight, one small fight each."""
 
+import math
+
 import pytest
 import torch
 
@@ -17,6 +19,7 @@ from tests.sims.duels import (
     shipped_params,
 )
 
+FIGHTER = shipped_params().fighter
 FAR = [(0.0, 0.0, 0.0, 300.0)], [(200_000.0, 0.0, 0.0, 300.0)]  # nothing flies that far
 NEAR = [(0.0, 0.0, 0.0, 300.0)], [(6_000.0, 0.0, 180.0, 300.0)]  # hit within nine seconds
 
@@ -247,27 +250,6 @@ def test_a_row_of_a_batch_is_the_fight_alone_bit_for_bit_in_any_order():
         assert same_bits(state, env_rows(wholes, pick))
 
 
-def test_a_far_second_pair_changes_nothing_for_the_first():
-    duel, four = shipped_params(), shipped_params(team_size=2)
-    red, blue = [(0.0, 0.0, 20.0, 300.0)], [(15e3, 0.0, 180.0, 350.0)]
-    state = opening(duel, red, blue)
-    crowd = opening(four, red, [(-4e5, 0.0, 0.0, 300.0)], blue, [(4e5, 4e5, 0.0, 300.0)])
-    for number in range(12):
-        rudder, fire = float(number % 3 - 1), number == 1
-        state, events = advance(duel, state, orders(state, [rudder, -rudder], fire=fire))
-        fires, rudders = [fire, False, fire, False], [rudder, 1.0, -rudder, 0.0]
-        crowd, others = advance(four, crowd, orders(crowd, rudders, fire=fires))
-        pair = [0, 2]
-        for mine, theirs in zip(leaves(state.aircraft), leaves(crowd.aircraft), strict=True):
-            assert torch.equal(mine, theirs[pair])
-        assert same_bits(
-            state.missiles.motion,
-            type(crowd.missiles.motion)(*(field[pair] for field in crowd.missiles.motion)),
-        )
-        assert all(torch.equal(a, b[pair]) for a, b in zip(events, others, strict=True))
-    assert state.missiles.active.all()
-
-
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -282,6 +264,15 @@ def test_a_far_second_pair_changes_nothing_for_the_first():
         ("burn_time_s", {"burn_time_s": -1.0}),
         ("channels", {"channels": 0}),
         ("ammunition", {"ammunition": 0}),  # such a fight would be over before it begins
+        ("time_scale", {"time_scale": math.inf}),
+        ("max_missile_age_s", {"max_missile_age_s": math.nan}),
+        ("rudder_rate_per_s", {"rudder_rate_per_s": 0.0}),
+        ("disengage_range_m", {"disengage_range_m": -1.0}),
+        ("fighter.turn_radius_m", {"fighter": FIGHTER._replace(turn_radius_m=0.0)}),
+        ("fighter.terminal_speed_mps", {"fighter": FIGHTER._replace(terminal_speed_mps=0.0)}),
+        ("fighter.lift_to_drag", {"fighter": FIGHTER._replace(lift_to_drag=-2.0)}),
+        ("fighter.thrust_mps2", {"fighter": FIGHTER._replace(thrust_mps2=-1.0)}),
+        ("fighter.max_load_g", {"fighter": FIGHTER._replace(max_load_g=0.0)}),
     ],
 )
 def test_impossible_constants_are_refused_with_the_place_to_change_them(name, changes):

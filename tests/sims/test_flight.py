@@ -9,8 +9,20 @@ import torch
 from navrl.sims.flight import Body, Motion, check_step, fly, renormalised
 from tests.sims.duels import shipped_params
 
-FIGHTER = Body(terminal_speed_mps=400.0, turn_radius_m=1000.0, thrust_mps2=14.7, lift_to_drag=5.0, max_load_g=None)
-MISSILE = Body(terminal_speed_mps=400.0, turn_radius_m=1000.0, thrust_mps2=147.0, lift_to_drag=2.0, max_load_g=None)
+FIGHTER = Body(
+    terminal_speed_mps=400.0,
+    turn_radius_m=1000.0,
+    thrust_mps2=14.7,
+    lift_to_drag=5.0,
+    max_load_g=None,
+)
+MISSILE = Body(
+    terminal_speed_mps=400.0,
+    turn_radius_m=1000.0,
+    thrust_mps2=147.0,
+    lift_to_drag=2.0,
+    max_load_g=None,
+)
 DRAG = 9.8 / 400.0**2
 GRID = list(
     itertools.product([-1.0, -0.4, 0.0, 0.7, 1.0], [0.0, 0.35, 1.0], [60.0, 200.0, 489.0, 1500.0])

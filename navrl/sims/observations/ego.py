@@ -95,6 +95,8 @@ def geometry(view: View, speed_mps: Tensor) -> list[Tensor]:
 def _own(params: CombatParams, state: CombatState, me: int) -> list[Tensor]:
     speed, rudder = state.aircraft.motion.speed_mps[me], state.aircraft.rudder[me]
     load = speed * speed * rudder.abs() / (10.0 * params.fighter.turn_radius_m * GRAVITY_MPS2)
+    if params.fighter.max_load_g is not None:  # more is asked for than is flown
+        load = load.clamp_max(params.fighter.max_load_g / 10.0)
     return [
         speed / 400.0,
         rudder,

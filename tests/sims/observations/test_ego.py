@@ -38,6 +38,14 @@ def duel(params, enemy_xy=(3000.0, 4000.0)):
     return state._replace(aircraft=aircraft, decision=torch.tensor([75], dtype=torch.int32))
 
 
+def test_the_load_is_the_one_that_is_flown():
+    loads = []
+    for limit_g in (None, 4.0, 9.0):  # half rudder at 300 m/s: 4.592 g
+        params = shipped_params(fighter=shipped_params().fighter._replace(max_load_g=limit_g))
+        loads.append(observed(params, duel(params))[2].item())
+    assert loads == pytest.approx([0.4592, 0.4, 0.4592], rel=1e-3)
+
+
 def test_every_entry_by_hand(params):
     # A tick is 0.1 s, a full rack 6 rounds, an episode 300 decisions of 1 s, g = 9.8 m/s2.
     rows = observed(params, duel(params)).squeeze(-1).tolist()

@@ -1,0 +1,89 @@
+"""Small envs, agents and commands for the tests of lessons, leagues and frozen policies."""
+
+import functools
+import sys
+from unittest import mock
+
+import torch
+from hydra.core.global_hydra import GlobalHydra
+
+from navrl.config import build, compose
+
+SCRIPTS = ("straight", "pursuit")
+_OTHERS = ("random", "crank_seed", "crank", "phase2", "phase3", "stg_rule")
+# Two cheap scripts; fights so near that they end within a few decisions, some by a kill.
+LEAGUE = (
+    "opponent=league",
+    *(f"~opponent.scripts.pilots.{name}" for name in _OTHERS),
+    *(f"~opponent.scripts.weights.{name}" for name in _OTHERS),
+)
+SHORT = (
+    "scenario=mixture",
+    "scenario.scenarios.mid_random.range_m=[4000,9000]",
+    *(f"~scenario.scenarios.{name}" for name in ("game28", "standard30", "far40", "box10")),
+    *(f"~scenario.weights.{name}" for name in ("game28", "standard30", "far40", "box10")),
+    "env.sim.time_limit_s=12",
+)
+_SMALL = ("compile=off", "agent.hidden_sizes=[8]", "agent.precision=fp32")
+
+
+@functools.cache
+def configuration(*overrides):
+    """The train configuration, tiny and eager."""
+    return compose("train", [*LEAGUE, *SHORT, *_SMALL, *overrides])
+
+
+def make_env(num_envs=8, *overrides, seed=0):
+    """Air combat against a league of two scripts, unless the overrides say otherwise."""
+    config = configuration(*overrides)
+    return build(config.env)(num_envs=num_envs, device="cpu", seed=seed)
+
+
+def make_agent(env, *overrides, seed=0):
+    """An agent with weights of its own for every seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        agent = build(configuration(*overrides).agent)(
+            observation_spec=env.observation_spec,
+            action_spec=env.action_spec,
+            device="cpu",
+            num_iterations=10,
+        )
+        for parameter in agent.policy.parameters():  # the first policy of all is close to uniform
+            parameter.data.add_(0.5 * torch.randn_like(parameter))
+        return agent
+
+
+def command(main, *arguments):
+    """A command in this process and the current folder: its exit code."""
+    with mock.patch.object(sys, "argv", ["navrl", *arguments]):
+        try:
+            main()
+        except SystemExit as stopped:
+            return stopped.code
+        finally:
+            GlobalHydra.instance().clear()
+    return 0
+
+
+def leaves(tree, path=""):
+    """Every leaf of a checkpoint's state by its path."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from leaves(value, f"{path}/{key}")
+    elif isinstance(tree, (list, tuple)):
+        for index, value in enumerate(tree):
+            yield from leaves(value, f"{path}/{index}")
+    else:
+        yield path, tree
+
+
+def differences(found, expected):
+    """Paths at which two states are not the same bits."""
+    found, expected = dict(leaves(found)), dict(leaves(expected))
+    wrong = sorted(found.keys() ^ expected.keys())
+    for path in found.keys() & expected.keys():
+        one, two = found[path], expected[path]
+        same = torch.equal(one, two) if isinstance(one, torch.Tensor) else one == two
+        wrong += [] if same else [path]
+    return wrong

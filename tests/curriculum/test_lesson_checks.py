@@ -1,0 +1,91 @@
+"""What lessons may not say is found before a run begins."""
+
+import math
+
+import pytest
+
+from navrl.curriculum.gate import Gate
+from navrl.curriculum.lessons import Lesson
+from tests.curriculum.desk import School, lesson
+
+
+def changed(**changes):
+    """A lesson with other arguments."""
+    options = {
+        "scenarios": {"near": 1.0},
+        "opponents": {"a": 1.0},
+        "reward": {"outcome": 1.0},
+        "gate": Gate(at_least={"win": 0.9}, at_most={}, slack=0.1),
+        "examined": None,
+        "league": False,
+    }
+    return Lesson(**(options | changes))
+
+
+def asking(at_least=None, at_most=None, slack=0.1):
+    return changed(gate=Gate(at_least=at_least or {}, at_most=at_most or {}, slack=slack))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (changed(scenarios={"nera": 1.0}), r"\.scenarios names 'nera'; expected some of near, far"),
+        (changed(opponents={"c": 1.0}), r"\.opponents names 'c'; expected some of a, b"),
+        (
+            changed(reward={"kills": 1.0}),
+            r"\.reward names 'kills'; expected some of outcome, launch",
+        ),
+        (changed(examined={"c": 1.0}), r"\.examined names 'c'; expected some of a, b"),
+        (changed(scenarios={}), r"\.scenarios = {}; expected weights of 0 or more, not all 0"),
+        (
+            changed(opponents={"a": 0.0}),
+            r"\.opponents = .* expected weights of 0 or more, not all 0",
+        ),
+        (
+            changed(opponents={"a": -1.0, "b": 2.0}),
+            r"\.opponents = .* expected weights of 0 or more",
+        ),
+        (changed(opponents={"a": math.inf}), r"\.opponents = .* expected weights of 0 or more"),
+        (changed(opponents={"a": "often"}), r"\.opponents = .* expected weights of 0 or more"),
+        (changed(reward={"outcome": math.nan}), r"\.reward = .* expected finite numbers"),
+        (changed(reward={"outcome": None}), r"\.reward = .* expected finite numbers"),
+        (
+            changed(gate={"at_least": {}}),
+            r"\.gate is a dict; expected _target_: navrl\.curriculum\.gate",
+        ),
+        (changed(opponents=5), r"\.opponents = 5; expected numbers by name"),
+        (changed(reward=None), r"\.reward = None; expected numbers by name"),
+        (
+            changed(gate=Gate(at_least=None, at_most={}, slack=0.1)),
+            r"\.gate\.at_least = None; expected numbers by name",
+        ),
+        (
+            {"gate": None},
+            r" is a dict; expected _target_: navrl\.curriculum\.lessons\.Lesson in it",
+        ),
+        (
+            asking({"wins": 0.5}),
+            r"\.gate\.at_least names 'wins'; expected some of win, kill, worst_win",
+        ),
+        (asking({}, {"launches_per_hit": 1.0}), r"\.gate\.at_most names 'hit'"),
+        (asking({"_opponent": 0.5}), r"\.gate\.at_least names '_opponent'"),
+        (asking({"win": 1.01}), r"\.gate\.at_least\.win = 1\.01; expected a rate from 0 to 1"),
+        (asking({}, {"win": -0.1}), r"\.gate\.at_most\.win = -0\.1; expected a rate from 0 to 1"),
+        (asking({"length": math.nan}), r"\.gate\.at_least\.length = nan; expected a finite number"),
+        (asking({"win": "high"}), r"\.gate\.at_least\.win = high; expected a rate from 0 to 1"),
+        (asking({"win": 0.9}, {"win": 0.8}), r"\.gate wants win of at least 0\.9 and at most 0\.8"),
+        (asking({"win": 0.9}, slack=-0.1), r"\.gate\.slack = -0\.1; expected 0 or more"),
+    ],
+)
+def test_an_impossible_lesson_is_refused_at_the_start_wherever_it_stands(wrong, sentence):
+    with pytest.raises(ValueError, match=rf"^curriculum\.lessons\.lesson1{sentence}") as refused:
+        School(lesson(0), wrong)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("options", [{"check_every": 0}, {"check_every": -3}])
+def test_a_curriculum_that_never_asks_is_refused(options):
+    with pytest.raises(ValueError, match="change curriculum"):
+        School(lesson(0), **options)
+    with pytest.raises(ValueError, match="with 0 lessons"):
+        School()

@@ -1,0 +1,142 @@
+"""Lessons: what they set, and when they are left for the next or an old one."""
+
+import pytest
+
+from tests.curriculum.desk import School, lesson, settings
+
+
+def test_a_lesson_is_left_when_its_gate_passes_and_not_before():
+    school = School(lesson(0), lesson(1), lesson(2))
+    assert school.desk.now == settings(0)
+    school.results = {0: 0.89}
+    assert school.go()["curriculum/stage"] == 1.0
+    school.results = {0: 0.91}
+    assert school.go(4)["curriculum/stage"] == 1.0, "it is asked in every fifth iteration"
+    assert [number for number, _ in school.asked] == [0]
+    assert school.go(1) == {"curriculum/win": 0.91, "curriculum/stage": 2.0}
+    assert school.desk.now == settings(1)
+    school.results = {0: 0.91, 1: 1.0}
+    school.go()
+    assert school.lessons.stage == 2
+    assert school.desk.now == settings(2)
+    assert school.told == [
+        "lesson 'lesson0' is learned after 10,000 frames (win 0.91): next 'lesson1'",
+        "lesson 'lesson1' is learned after 15,000 frames (win 1): next 'lesson2'",
+    ]
+
+
+def test_the_last_lesson_is_never_left():
+    school = School(lesson(0))
+    school.results = {0: 1.0}
+    assert school.go(10)["curriculum/stage"] == 1.0
+    assert school.told == []
+
+
+def test_who_forgets_an_old_lesson_goes_back_to_it():
+    school = School(lesson(0), lesson(1), lesson(2), lesson(3, league=True))
+    school.results = {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.5}
+    school.go(15)
+    assert (school.lessons.stage, school.bench.on) == (3, True)
+    school.results[1] = 0.81  # a slack of 0.1 under 0.9 forgives
+    school.go(15)
+    assert school.lessons.stage == 3
+    school.results[1] = 0.79
+    stages = [school.go()["curriculum/stage"] for _ in range(3)]
+    assert 2.0 in stages, "old lessons are asked in turn, each within three examinations"
+    back = stages.index(2.0)
+    assert stages[:back] == [4.0] * back
+    assert school.told[-1].startswith("lesson 'lesson1' is forgotten after ")
+    assert school.told[-1].endswith(" frames (win 0.79): back to it from 'lesson3'")
+    assert school.desk.now == settings(1)
+    assert school.bench.on is False
+    school.results[1] = 1.0
+    school.go(10)
+    assert (school.lessons.stage, school.bench.on) == (3, True)
+
+
+def test_forgetting_counts_before_learning():
+    school = School(lesson(0), lesson(1), lesson(2))
+    school.results = {0: 1.0}
+    school.go()
+    school.results = {0: 0.5, 1: 1.0}
+    metrics = school.go()
+    assert metrics["curriculum/stage"] == 1.0
+    assert (metrics["curriculum/old_lesson"], metrics["curriculum/old_win"]) == (1.0, 0.5)
+
+
+def test_every_old_lesson_is_asked_in_turn():
+    school = School(*(lesson(number) for number in range(4)))
+    school.results = {0: 1.0, 1: 1.0, 2: 1.0}
+    school.go(15)
+    school.asked.clear()
+    school.go(30)
+    assert sorted(number for number, _ in school.asked if number != 3) == [0, 0, 1, 1, 2, 2]
+    assert len(school.asked) == 12
+
+
+def test_an_examination_asks_for_its_own_opponents_and_puts_the_lesson_back():
+    school = School(lesson(0, examined={"b": 1.0}), lesson(1))
+    school.results = {0: 0.0}
+    school.go()
+    ((number, asked),) = school.asked
+    assert asked == settings(number) | {"opponents": {"a": 0.0, "b": 1.0}}
+    assert school.desk.now == settings(0)
+
+
+def test_an_examination_that_fails_puts_the_lesson_back():
+    school = School(lesson(0, examined={"b": 1.0}))
+
+    def broken(env):
+        raise ZeroDivisionError
+
+    school.lessons._measure = broken
+    with pytest.raises(ZeroDivisionError):
+        school.go()
+    assert school.desk.now == settings(0)
+
+
+def test_a_gate_that_asks_for_nothing_costs_no_examination():
+    school = School(lesson(0), lesson(1, at_least={}, league=True))
+    school.results = {0: 1.0}
+    school.go()
+    school.asked.clear()
+    school.go()
+    assert [number for number, _ in school.asked] == [0]
+
+
+def test_the_league_counts_in_its_lessons_only():
+    school = School(lesson(0), lesson(1, league=True))
+    school.results = {0: 1.0}
+    assert "league/frames" not in school.go()
+    assert school.bench.counted == 0
+    assert school.go(2)["league/frames"] == 7000.0
+    assert school.bench.counted == 2
+
+
+def test_what_the_console_is_told():
+    school = School(lesson(0), lesson(1))
+    assert school.lessons.headline == {"stage": "curriculum/stage"}
+    assert school.lessons.words == {"curriculum/stage": ["lesson0", "lesson1"]}
+    assert school.lessons.summary == "lessons lesson0, lesson1; now 1 lesson0"
+
+
+def test_the_state_goes_on_in_the_same_lesson():
+    school, other = (School(*(lesson(number) for number in range(4))) for _ in range(2))
+    school.results = other.results = {0: 1.0, 1: 1.0, 2: 0.5}
+    school.go(15)
+    other.lessons.load_state_dict(school.lessons.state_dict())
+    assert other.lessons.state_dict() == school.lessons.state_dict()
+    assert other.desk.now == school.desk.now == settings(2)
+    for each in (school, other):
+        each.asked.clear()
+        each.iteration = 15
+        each.go(15)
+    assert other.asked == school.asked
+
+
+@pytest.mark.parametrize("state", [{}, {"stage": "elsewhere", "asked": 0, "league": {}}])
+def test_a_checkpoint_of_another_curriculum_is_refused(state):
+    with pytest.raises(
+        ValueError, match="expected one of lesson0; go on with the curriculum it was"
+    ):
+        School(lesson(0)).lessons.load_state_dict(state)

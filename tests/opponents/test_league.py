@@ -1,0 +1,224 @@
+"""The league pilot: who acts where, and who is named as the opponent of an episode."""
+
+from contextlib import ExitStack
+
+import pytest
+import torch
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from navrl.opponents.base import Command, Pilot
+from navrl.opponents.league import CHANGED, NEAREST, SCRIPTED, Block, League
+from navrl.opponents.mixture import Mixture
+from navrl.sims.random import episode_key
+from tests.curriculum.school import make_agent, make_env
+
+N = 12
+PLAN = ((1, 5, 1003), (5, 6, 1001), (9, 11, 1003))  # start, stop, tag; the rest is scripted
+
+
+class Compass(Pilot):
+    """A script that turns by its number and counts how often it was asked."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def initial(self, key):
+        return (torch.zeros_like(key),)
+
+    def act(self, params, state, me, memory):
+        rudder = torch.full(memory[0].shape, self.number / 10.0)
+        return Command(rudder, 1.0 - rudder, memory[0] > 0), (memory[0] + 1,)
+
+
+def keys(episode=0, count=N):
+    env_ids = torch.arange(count)
+    return episode_key(torch.full_like(env_ids, 4), env_ids, torch.full_like(env_ids, episode))
+
+
+def crew(num_envs=N, **changes):
+    """A furnished league of two compasses, and the memories of its first episodes."""
+    scripts = Mixture(pilots={"a": Compass(1), "b": Compass(2)}, weights={"a": 1.0, "b": 1.0})
+    league = League(scripts=scripts, observation=None, action=None, compile_mode="off")
+    league.furnish(num_envs, "cpu")
+    return league
+
+
+def fly(env, decisions):
+    """Everybody somewhere else than at the start."""
+    root = env.reset()
+    for _ in range(decisions):
+        _, root = env.step_and_maybe_reset(root.set("action", env.action_spec.zero()))
+    return root
+
+
+@pytest.fixture
+def game():
+    """An env in mid-flight whose league can be seated, and two different policies for it."""
+    env = make_env(N)
+    env.opponent.furnish(N, "cpu")
+    fly(env, 2)
+    policies = {1001: make_agent(env, seed=1).policy, 1003: make_agent(env, seed=3).policy}
+    return env, policies
+
+
+def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
+    env, policies = game
+    league, state = env.opponent, env.combat_state
+    memory = env._started().state.memories[0]
+    league.seat([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
+    frames = league._seat.frames(env.params, state, 1)
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        command, after = league.act(env.params, state, 1, memory)
+        alone = {tag: league._seat.command(policy, frames) for tag, policy in policies.items()}
+    alone[SCRIPTED], remembered = league.scripts.act(env.params, state, 1, memory[1:])
+    # They want different things, or nothing could be told from the result.
+    assert len({tuple(each.rudder.tolist()) for each in alone.values()}) == 3
+    owner = [SCRIPTED] * N
+    for start, stop, tag in PLAN:
+        owner[start:stop] = [tag] * (stop - start)
+    for field in ("rudder", "throttle", "fire"):
+        expected = [getattr(alone[tag], field)[i].item() for i, tag in enumerate(owner)]
+        assert getattr(command, field).tolist() == expected
+    assert command.target is None
+    assert all(torch.equal(a, b) for a, b in zip(after[1:], remembered, strict=True))
+
+
+def test_without_seats_the_scripts_fly_alone():
+    league = crew()
+    memory = league.initial(keys())
+    command, after = league.act(None, None, 1, memory)
+    expected, _ = league.scripts.act(None, None, 1, memory[1:])
+    assert all(torch.equal(a, b) for a, b in zip(command[:3], expected[:3], strict=True))
+    assert (after[2] == 1).all()
+
+
+def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
+    env, policies = game
+    league, state = env.opponent, env.combat_state
+    memory = env._started().state.memories[0]
+    league.seat([Block(0, N, policies[1001], 1001)])
+    found = {}
+    for mode in (ExplorationType.RANDOM, ExplorationType.DETERMINISTIC):
+        with set_exploration_type(mode):
+            acts = [league.act(env.params, state, 1, memory)[0] for _ in range(12)]
+        found[mode] = {tuple(act.rudder.tolist()) for act in acts}
+    assert len(found[ExplorationType.RANDOM]) > 1
+    assert len(found[ExplorationType.DETERMINISTIC]) == 1
+
+
+class Pointing:
+    """Stands for a Seat whose policies name a target: the policy is that number."""
+
+    def frames(self, params, state, me):
+        return torch.zeros(N)
+
+    def command(self, policy, frames):
+        rudder = torch.full_like(frames, 0.5)
+        return Command(
+            rudder, rudder, rudder > 0, torch.full_like(frames, policy, dtype=torch.int32)
+        )
+
+
+def test_a_policy_names_its_target_and_scripts_take_the_nearest():
+    league = crew()
+    league._seat = Pointing()
+    league.seat([Block(2, 4, 1, 1000), Block(4, 7, 0, 1001)])
+    command, _ = league.act(None, None, 1, league.initial(keys()))
+    assert command.target.dtype == torch.int32
+    assert command.target.tolist() == 2 * [NEAREST] + 2 * [1] + 3 * [0] + 5 * [NEAREST]
+
+
+def test_in_teams_every_aircraft_follows_the_policy_in_its_seat():
+    env = make_env(4, "env.team_size=2")
+    env.opponent.furnish(4, "cpu")
+    root = env.reset()
+    policy = make_agent(env, "env.team_size=2", seed=1).policy
+    env.opponent.seat([Block(0, 2, policy, 1000)])
+    column = env.episode_keys.index("_opponent")
+    for _ in range(14):
+        frame, root = env.step_and_maybe_reset(policy(root))
+    tags = frame["next", "episode"][:, column].tolist()
+    assert tags[:2] == [1000.0, 1000.0]
+    chosen = torch.stack([memory[1] for memory in env._started().state.memories])
+    found = env.step_and_maybe_reset(policy(root))[0]["next", "episode"][2:, column]
+    # Mates draw their scripts apart, and a team of two kinds is nobody's result.
+    expected = torch.where(chosen[0] == chosen[1], chosen[0], -3)[2:].float()
+    assert found.tolist() == expected.tolist()
+
+
+def test_the_tag_of_a_script_is_its_place_also_without_seats():
+    league = crew()
+    bare = League(scripts=league.scripts, observation=None, action=None, compile_mode="off")
+    for pilot in (league, bare):
+        memory = pilot.initial(keys())
+        assert set(memory[1].tolist()) == {0, 1}
+        assert torch.equal(pilot.tag(memory), memory[1])
+
+
+def test_an_episode_whose_seat_changed_hands_is_nobodys_even_when_it_changed_back():
+    league = crew()
+    plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
+    league.seat(plan)
+    memory = league.initial(keys())
+    tags = 1 * [None] + 4 * [1003] + [1001] + 3 * [None] + 2 * [1003] + [None]
+    expected = [memory[1][i].item() if tag is None else tag for i, tag in enumerate(tags)]
+    assert league.tag(memory).tolist() == expected
+    league.seat([Block(1, 3, None, 1003), Block(3, 6, None, 1002), Block(9, 11, None, 1003)])
+    once = expected.copy()
+    once[3:6] = 3 * [CHANGED]
+    assert league.tag(memory).tolist() == once
+    league.seat(plan)
+    assert league.tag(memory).tolist() == once, "env 3 to 5 met somebody else on the way"
+    fresh = league.initial(keys())
+    assert league.tag(fresh).tolist() == expected
+    league.seat([])
+    assert league.tag(fresh).tolist() == [
+        fresh[1][i].item() if tag is None else CHANGED for i, tag in enumerate(tags)
+    ]
+
+
+def test_vacating_the_seats_for_other_episodes_leaves_no_trace():
+    league = crew()
+    plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
+    league.seat(plan)
+    memory = league.initial(keys())
+    before = league.tag(memory).tolist(), league.state_dict()["changes"].tolist()
+    with ExitStack() as stack:
+        stack.enter_context(league.vacated())
+        assert league.blocks == []
+        other = league.initial(keys(episode=1))
+        assert torch.equal(league.tag(other), other[1])
+    assert league.blocks == plan
+    assert (league.tag(memory).tolist(), league.state_dict()["changes"].tolist()) == before
+    with pytest.raises(ZeroDivisionError), league.vacated():
+        raise ZeroDivisionError
+    assert league.blocks == plan
+
+
+def test_a_fresh_league_goes_on_counting_where_the_saved_one_was():
+    league, resumed = crew(), crew()
+    plans = [
+        [Block(start, stop, None, tag) for start, stop, tag in PLAN],
+        [Block(0, 4, None, 1004)],
+    ]
+    for plan in plans:
+        league.seat(plan)
+    memory = league.initial(keys())
+    league.seat(plans[0])
+    resumed.seat(plans[0])
+    resumed.load_state_dict(league.state_dict())
+    assert torch.equal(resumed.tag(memory), league.tag(memory))
+    assert CHANGED in league.tag(memory).tolist()
+
+
+def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
+    league = crew()
+    compiled = torch.compile(
+        league.tag, backend="eager", fullgraph=True, dynamic=False, isolate_recompiles=True
+    )
+    memory = league.initial(keys())
+    assert torch.equal(compiled(memory), memory[1])
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        league.seat([Block(0, N, None, 1007)])
+        assert (compiled(memory) == CHANGED).all()
+        assert (compiled(league.initial(keys())) == 1007).all()
