@@ -8,7 +8,6 @@ one thread, in turns, and processor time is counted, so that a busy machine spoi
 """
 
 import argparse
-import functools
 import json
 import os
 import statistics
@@ -24,36 +23,30 @@ import torch
 from combat_kernel import Kernel, check_agreement, random_opening, random_orders
 from navrl.compiled import Compiled
 from navrl.config import build, compose
-from navrl.sims.combat import advance, begin, end, tick
-from navrl.sims.combat_state import Action, CombatParams, CombatState, Events
+from navrl.sims.combat import advance
+from navrl.sims.combat_state import Action, CombatParams, CombatState
+from navrl.sims.packing import Packed, Packing, pack
 
 REQUIRED_RATIO, AIMED_RATIO = 0.2, 0.5  # of the kernel's time to the compiled simulator's
 REQUIRED_COLD_S = 30.0
 STEADY = 1.1  # cost per env over that of the smallest size, up to which it counts as the same
 TURN_S = 0.01  # every section runs about this long in one repeat
-Decision = Callable[[CombatState, Action], tuple[CombatState, Events]]
 
 
-def compiled_decision(num_envs: int) -> Decision:
-    """The simulator as the environment compiles it for this many envs."""
-    params, ticks = shipped_params(), 2
+class CompiledDecision:
+    """The simulator as the environment compiles it: its state stays packed from step to step."""
 
-    def fly(orders: tuple, bodies: tuple) -> tuple:
-        for _ in range(ticks):
-            bodies = tick(params, orders, bodies)
-        return bodies
+    def __init__(self, params: CombatParams, state: CombatState) -> None:
+        self._params, self._packing = params, Packing(state)
+        self._decide = Compiled(self._decide_eager, "on")
 
-    first = Compiled(functools.partial(begin, params), "on")
-    middle = Compiled(fly, "on")
-    last = Compiled(functools.partial(end, params), "on")
+    def __call__(self, state: Packed, action: Action) -> Packed:
+        """The state after, and the events."""
+        return self._decide(state, action)
 
-    def decide(state: CombatState, action: Action) -> tuple[CombatState, Events]:
-        orders, bodies, armed = first(state, action)
-        for _ in range(params.ticks // ticks):
-            bodies = middle(orders, bodies)
-        return last(state, orders, bodies, armed)
-
-    return decide
+    def _decide_eager(self, packed: Packed, action: Action) -> Packed:
+        state = self._packing.unpack(packed)
+        return pack(advance(self._params, state, action, joined=tuple))
 
 
 def shipped_params() -> CombatParams:
@@ -69,12 +62,12 @@ def measure(kernel: Kernel, params: CombatParams, num_envs: int, repeats: int) -
     for _ in range(12):
         state, _ = advance(params, state, random_orders(num_envs, draw))
     action = random_orders(num_envs, draw)
-    compiled = compiled_decision(num_envs)
+    compiled, packed = CompiledDecision(params, state), pack(state)
     return alternate(
         {
             "kernel": kernel.bound(state, action, observe=False),
             "kernel and observation": kernel.bound(state, action, observe=True),
-            "compiled": lambda: compiled(state, action),
+            "compiled": lambda: compiled(packed, action),
             "eager": lambda: advance(params, state, action),
         },
         repeats,
@@ -110,9 +103,9 @@ def first_call_s(num_envs: int) -> float:
     """Seconds of the first compiled decision, with whatever the compile cache holds."""
     params, draw = shipped_params(), torch.Generator().manual_seed(0)
     state, action = random_opening(params, num_envs, draw), random_orders(num_envs, draw)
-    decide = compiled_decision(num_envs)
+    decide, packed = CompiledDecision(params, state), pack(state)
     started = time.perf_counter()
-    decide(state, action)
+    decide(packed, action)
     return time.perf_counter() - started
 
 

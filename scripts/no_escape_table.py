@@ -1,6 +1,6 @@
 """No-escape ranges by the space-time graph and by simulated shots, as the table of docs/spacetime.md.
 
-    python scripts/no_escape_table.py
+python scripts/no_escape_table.py
 """
 
 import sys

@@ -1,6 +1,7 @@
 """Runs with a curriculum: every stage resumes to the bit, and examinations change nothing."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -145,6 +146,20 @@ def test_evaluate_prints_the_league_of_a_run(here, capsys):
         assert f"{rate:.0%} ({wins + draws + losses})" in printed
         for name in (row, column):
             assert any(line.startswith(name) and " .. " in line for line in printed.splitlines())
+
+
+def test_the_documented_example_starts(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[1] / "docs" / "curriculum.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "my_conf" / "curriculum" / "mine.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text(example)
+    options = ("experiment=debug", "logger=none", "eval_opponents=[]", "total_frames=128")
+    mine = ("--config-dir=my_conf", "curriculum=mine", "hydra.run.dir=outputs/mine")
+    assert command(navrl.train.main, *mine, *options) == 0
+    config = load(find("mine", tmp_path / "outputs"))["config"]
+    assert list(config["curriculum"]["lessons"]) == ["chase", "league"]
 
 
 def test_the_worst_opponent_is_the_one_with_the_lowest_mean():

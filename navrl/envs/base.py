@@ -2,7 +2,8 @@
 
 A subclass supplies pure functions over NamedTuples of tensors (env axis last):
     initial(key) -> state                         the opening of the episodes with these keys
-    advance(state, action) -> (state, events)     one decision of everybody
+    advance(state, action, given) -> (state, events)      one decision of everybody
+    outside() -> given                                    what no compiled step can decide, by default nothing
     observe(state) -> {leaf: tensor}              what a policy is told, e.g. "observation/ego" (features, N)
     judge(state) -> (terminated, truncated)       bool (N,)
     score(before, after, events, terminated, truncated)   reward (N,) and its parts
@@ -24,6 +25,7 @@ from torchrl.envs import EnvBase
 
 from navrl.compiled import Compiled
 from navrl.sims import random
+from navrl.sims.packing import Packed, Packing, pack
 
 
 class World(NamedTuple):
@@ -67,9 +69,10 @@ class BatchedEnv(EnvBase):
         self._declare(observation_spec, action_spec)
         self._env_id = torch.arange(num_envs, device=self.device) + first_env_id
         self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=self.device)
-        self._world: World | None = None
-        self._settle_and_restart = Compiled(self._settle_and_restart_eager, compile_mode)
+        self._packed: Packed | None = None  # the World of now
+        self._whole_step = Compiled(self._whole_step_eager, compile_mode)
         self._set_seed(seed)
+        self._packing = Packing(self._opening(torch.zeros_like(self._env_id), self._seed))
 
     # ---- hooks -------------------------------------------------------------------------------
 
@@ -77,9 +80,13 @@ class BatchedEnv(EnvBase):
         """The opening state of the episodes with these keys."""
         raise TypeError(f"{type(self).__name__} lacks initial(key) -> state")
 
-    def advance(self, state: Any, action: Tensor) -> tuple[Any, Any]:
+    def advance(self, state: Any, action: Tensor, given: Any) -> tuple[Any, Any]:
         """The state one decision later, and what happened on the way."""
-        raise TypeError(f"{type(self).__name__} lacks advance(state, action) -> (state, events)")
+        raise TypeError(f"{type(self).__name__} lacks advance(...) -> (state, events)")
+
+    def outside(self) -> Any:
+        """What is decided before the compiled step, because it cannot be compiled."""
+        return None
 
     def observe(self, state: Any) -> dict[str, Tensor]:
         """Every leaf of the observation spec but the episode, by its name with slashes; env axis last."""
@@ -105,9 +112,8 @@ class BatchedEnv(EnvBase):
         self, tensordict: TensorDictBase
     ) -> tuple[TensorDictBase, TensorDictBase]:
         """Fast path of collectors: one decision and a masked restart, no host synchronisation."""
-        world = self._started()
-        after, events = self.advance(world.state, tensordict.get(self.action_key))
-        self._world, ahead, root = self._settle_and_restart(world, after, events, self._seed)
+        packed, action = self._started(), tensordict.get(self.action_key)
+        self._packed, ahead, root = self._whole_step(packed, action, self.outside(), self._seed)
         upcoming = self._tensordict(ahead)
         opening = self._tensordict({**root, **self._never_done()})
         handed_over = tensordict.pop("next", None)
@@ -118,30 +124,33 @@ class BatchedEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Honest slow path: one decision, nobody restarts."""
-        world = self._started()
-        after, events = self.advance(world.state, tensordict.get(self.action_key))
+        world, action = self._world, tensordict.get(self.action_key)
+        after, events = self.advance(world.state, action, self.outside())
         self._world, leaves = self._settle(world, after, events)
         return self._tensordict(leaves)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDictBase:
         """Honest slow path: the masked envs, or all, begin their next episode."""
         mask = None if tensordict is None else tensordict.get("_reset", None)
-        if self._world is None:
-            self._world = self._opening(torch.zeros_like(self._env_id), self._seed)
+        if self._packed is None:
+            world = self._opening(torch.zeros_like(self._env_id), self._seed)
         else:
             everyone = ~self._false.squeeze(-1)
             chosen = everyone if mask is None else mask.reshape(self._env_id.shape)
-            self._world = self._restarted(self._world, chosen, self._seed)
+            world = self._restarted(self._world, chosen, self._seed)
+        self._world = world
         # Copies: whoever asked for a reset may write into what it got.
         flags = {name: flag.clone() for name, flag in self._never_done().items()}
-        return self._tensordict({**self._leaves(self._world), **flags})
+        return self._tensordict({**self._leaves(world), **flags})
 
-    def _settle_and_restart_eager(
-        self, world: World, after: Any, events: Any, seed: Tensor
-    ) -> tuple[World, dict[str, Tensor], dict[str, Tensor]]:
+    def _whole_step_eager(
+        self, packed: Packed, action: Tensor, given: Any, seed: Tensor
+    ) -> tuple[Packed, dict[str, Tensor], dict[str, Tensor]]:
+        world: World = self._packing.unpack(packed)
+        after, events = self.advance(world.state, action, given)
         settled, ahead = self._settle(world, after, events)
         restarted = self._restarted(settled, ahead["done"].squeeze(-1), seed)
-        return restarted, ahead, self._leaves(restarted)
+        return pack(restarted), ahead, self._leaves(restarted)
 
     def _settle(self, world: World, after: Any, events: Any) -> tuple[World, dict[str, Tensor]]:
         """Judge and score the step; the world that has not restarted yet, and what "next" holds."""
@@ -229,43 +238,51 @@ class BatchedEnv(EnvBase):
     def _set_seed(self, seed: int | None) -> None:
         """Episodes begin anew at number 0 of this seed."""
         self._seed = torch.tensor(int(seed or 0), dtype=torch.int64, device=self.device)
-        self._world = None
+        self._packed = None
 
-    def _started(self) -> World:
-        if self._world is None:
+    def _started(self) -> Packed:
+        if self._packed is None:
             raise RuntimeError("the env was stepped before its first reset(); call env.reset()")
-        return self._world
+        return self._packed
+
+    @property
+    def _world(self) -> World:
+        world: World = self._packing.unpack(self._started())
+        return world
+
+    @_world.setter
+    def _world(self, world: World) -> None:
+        self._packed = pack(world)
 
     @contextlib.contextmanager
     def other_episodes(self, seed: int) -> Iterator[None]:
         """Play the episodes of another seed, then go on here; what was compiled serves both."""
-        kept = self._seed, self._world
+        kept = self._seed, self._packed
         self._set_seed(seed)
         try:
             yield
         finally:
-            self._seed, self._world = kept
+            self._seed, self._packed = kept
 
     def episode_key(self) -> Tensor:
         """The random key of the episode every env is in, int64 (N,)."""
-        return random.episode_key(self._seed, self._env_id, self._started().episode)
+        return random.episode_key(self._seed, self._env_id, self._world.episode)
 
     def runtime_state(self) -> dict[str, Any]:
         """Everything a fresh env needs to go on from here, for a checkpoint."""
-        return {"seed": self._seed, "world": pytree.tree_leaves(self._started())}
+        return {"seed": self._seed, "world": list(self._started())}
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """The inverse of runtime_state, for an env of the same options."""
-        own = self._opening(torch.zeros_like(self._env_id), self._seed)
-        leaves, structure = pytree.tree_flatten(own)
+        own = pack(self._opening(torch.zeros_like(self._env_id), self._seed))
         found = runtime["world"]
-        if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in found]:
+        if [rows.shape for rows in own] != [rows.shape for rows in found]:
             raise ValueError(
                 "the checkpoint's env state does not fit this env; expected the num_envs and env options "
                 f"it was saved with (num_envs = {found[-1].shape[-1]}); change num_envs or the env options"
             )
         self._seed = runtime["seed"].to(self.device)
-        self._world = pytree.tree_unflatten([leaf.to(self.device) for leaf in found], structure)
+        self._packed = tuple(rows.to(self.device) for rows in found)
 
 
 def _carry(handed_over: TensorDictBase, upcoming: TensorDict, opening: TensorDict) -> None:

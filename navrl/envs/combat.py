@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.compiled import Compiled
 from navrl.envs import combat_specs as specs
 from navrl.envs.actions import ActionKind, Order
 from navrl.envs.base import BatchedEnv
 from navrl.opponents.base import MIXED, Command, Pilot, pilot_key
 from navrl.rewards.base import Transition, WeightedReward
 from navrl.sims import random
-from navrl.sims.combat import Bodies, Pair, begin, end, tick
+from navrl.sims.combat import advance
 from navrl.sims.combat_params import CombatParams
 from navrl.sims.combat_state import (
     Action,
@@ -31,15 +30,12 @@ from navrl.sims.combat_state import (
     sides,
     winner_sign,
 )
-from navrl.sims.launch import Armed
 from navrl.sims.observations.base import Observation
 from navrl.sims.relative import focal_index
 from navrl.sims.scenarios import Scenario
 
 _RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
 _STATISTICS = (*_RATES, "launches", "_opponent")  # an underscore: counted, not averaged
-# Ticks per compiled graph: compile time grows with them, call overhead shrinks.
-_MAX_TICKS_PER_GRAPH = 2
 
 Memory = tuple[Tensor, ...]  # of one pilot
 
@@ -101,55 +97,32 @@ class CombatEnv(BatchedEnv):
             statistic_names=_STATISTICS,
             rate_names=_RATES,
         )
-        per_graph = max(n for n in range(1, _MAX_TICKS_PER_GRAPH + 1) if sim.ticks % n == 0)
-        self._rounds_of_ticks = sim.ticks // per_graph
-        self._ticks_per_graph = per_graph
-        self._begin = Compiled(self._begin_eager, compile_mode)
-        self._fly = Compiled(self._fly_eager, compile_mode)
-        self._end = Compiled(self._end_eager, compile_mode)
 
     def initial(self, key: Tensor) -> Duel:
         """Everybody at the scenario's opening, the opponents with fresh memories."""
         combat = opening_state(self._params, self._scenario.opening(key, self.team_size))
         return Duel(combat, self._pilots_begin(self._opponent, key, self._foes))
 
-    def advance(self, state: Duel, action: Tensor) -> tuple[Duel, Events]:
-        """Opponents and learner decide from the same instant, then everybody flies."""
-        given = None
-        if not self._opponent.compilable:
-            given = self._commands(self._opponent, state.combat, self._foes, state.memories)
-        orders, bodies, armed, memories = self._begin(state, action, given)
-        for _ in range(self._rounds_of_ticks):
-            bodies = self._fly(orders, bodies)
-        return self._end(state, orders, bodies, armed, memories)
+    def outside(self) -> tuple[list[Command], tuple[Memory, ...]] | None:
+        """The commands of opponents that hold networks."""
+        if self._opponent.compilable:
+            return None
+        state: Duel = self._world.state
+        return self._commands(self._opponent, state.combat, self._foes, state.memories)
 
-    def _begin_eager(
+    def advance(
         self,
         state: Duel,
         action: Tensor,
         given: tuple[list[Command], tuple[Memory, ...]] | None,
-    ) -> tuple[Pair, Bodies, tuple[Armed, Armed], tuple[Memory, ...]]:
+    ) -> tuple[Duel, Events]:
+        """Opponents and learner decide from the same instant, then everybody flies."""
         commands, memories = given or self._commands(
             self._opponent, state.combat, self._foes, state.memories
         )
         actions = (action,) if self.team_size == 1 else action.unbind(1)
         orders = _joined([self._action.orders(own) for own in actions], commands)
-        return *begin(self._params, state.combat, orders), memories
-
-    def _fly_eager(self, orders: Pair, bodies: Bodies) -> Bodies:
-        for _ in range(self._ticks_per_graph):
-            bodies = tick(self._params, orders, bodies)
-        return bodies
-
-    def _end_eager(
-        self,
-        state: Duel,
-        orders: Pair,
-        bodies: Bodies,
-        armed: tuple[Armed, Armed],
-        memories: tuple[Memory, ...],
-    ) -> tuple[Duel, Events]:
-        combat, events = end(self._params, state.combat, orders, bodies, armed)
+        combat, events = advance(self._params, state.combat, orders)
         return Duel(combat, memories), events
 
     def observe(self, state: Duel) -> dict[str, Tensor]:
@@ -231,7 +204,7 @@ class CombatEnv(BatchedEnv):
     @property
     def combat_state(self) -> CombatState:
         """The simulator's state, for replays and tests."""
-        state: Any = self._started().state
+        state: Any = self._world.state
         return state.combat
 
     @property

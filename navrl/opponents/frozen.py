@@ -72,16 +72,16 @@ class Frozen(Pilot):
         self._seat.prepare(params, device)
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """Remembers nothing; but without a policy nobody can fly."""
-        if self.policy is None:
-            raise ValueError(
-                f"opponent.checkpoint = {self.checkpoint} can only be the opponent of a policy in an env; "
-                "expected a scripted pilot in mixtures, tournaments and the learner's seat; choose another"
-            )
+        """Remembers nothing."""
         return ()
 
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """The policy's command."""
+        if self.policy is None:
+            raise ValueError(
+                f"opponent.checkpoint = {self.checkpoint} can only be the opponent of an env; expected a "
+                "scripted pilot in tournaments and in the learner's seat; choose another"
+            )
         return self._seat.command(self.policy, self._seat.frames(params, state, me)), ()

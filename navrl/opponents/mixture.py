@@ -16,6 +16,12 @@ class Mixture(Pilot):
 
     def __init__(self, *, pilots: Mapping[str, Pilot], weights: Mapping[str, float]) -> None:
         self.pilots = dict(pilots)
+        for name, pilot in self.pilots.items():
+            if not pilot.compilable:
+                raise ValueError(
+                    f"opponent.pilots.{name} holds networks; expected scripted pilots in a mixture; use "
+                    "opponent=checkpoint or a league"
+                )
         nobody = torch.zeros(0, dtype=torch.int64)
         self.sizes = [len(pilot.initial(nobody)) for pilot in self.pilots.values()]  # of memories
         self.weights = Weights(names=self.pilots, weights=weights, setting="opponent.weights")

@@ -90,8 +90,8 @@ class CombatParams(NamedTuple):
         for name in ("fighter.max_load_g", "missile.max_load_g"):
             value = operator.attrgetter(name)(self)
             self._require(name, value is None or value > 0.0, "more than 0, or null")
-            known = value is None or self.model != "legacy"
-            self._require(name, known, "null with env.sim.model=legacy, whose bodies bear any load")
+            bearable = value is None or self.model != "legacy"
+            self._require(name, bearable, "null with env.sim.model=legacy, whose bodies bear any load")
         for name in ("rudder_rate_per_s", "disengage_range_m"):
             value = getattr(self, name)
             self._require(name, value is None or value > 0.0, "more than 0, or null")

@@ -149,10 +149,17 @@ def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
 def can_fire(params: CombatParams, state: CombatState) -> Tensor:
     """Alive, a round left, the trigger not in its pause, and a channel; bool (A, N)."""
     craft = state.aircraft
-    ready = craft.alive & (craft.rounds > 0) & (craft.cooldown == 0)
+    return is_ready(params, craft.alive, craft.rounds, craft.cooldown, state.missiles.active)
+
+
+def is_ready(
+    params: CombatParams, alive: Tensor, rounds: Tensor, cooldown: Tensor, active: Tensor
+) -> Tensor:
+    """`can_fire` of any rows of aircraft (S, N) and their missiles (S, K, N)."""
+    ready = alive & (rounds > 0) & (cooldown == 0)
     if params.channel_mode == "recycle":
         return ready
-    return ready & any_row((~state.missiles.active).transpose(0, 1))
+    return ready & any_row((~active).transpose(0, 1))
 
 
 def any_row(flags: Tensor) -> Tensor:
@@ -175,11 +182,6 @@ def split_motion(params: CombatParams, motion: Motion) -> tuple[Motion, Motion]:
 def join(rows: Sequence[Tensor]) -> Tensor:
     """Rows of sides as one field again."""
     return rows[0] if len(rows) == 1 else torch.cat(list(rows))
-
-
-def join_motion(motions: Sequence[Motion]) -> Motion:
-    """Both sides' motion as one again."""
-    return Motion(*(join(fields) for fields in zip(*motions, strict=True)))
 
 
 def map_motion(function: Callable[[Tensor], Tensor], motion: Motion) -> Motion:

@@ -13,8 +13,8 @@ from navrl.sims.combat_state import (
     CombatState,
     Missiles,
     any_row,
-    can_fire,
     decided,
+    is_ready,
     sides,
     split_motion,
 )
@@ -36,6 +36,7 @@ class _Side(NamedTuple):
     """One side before its launches, fields (S, N), and the other side's aircraft."""
 
     motion: Motion
+    alive: Tensor
     rounds: Tensor
     cooldown: Tensor
     missiles: Missiles  # targets by their index within the other side
@@ -45,13 +46,14 @@ class _Side(NamedTuple):
 
 def launch(params: CombatParams, state: CombatState, action: Action) -> tuple[Armed, Armed]:
     """Everybody who may fire and wants to has a new missile in the air."""
-    wanted = sides(params, action.fire & can_fire(params, state) & ~decided(params, state))
+    running = ~decided(params, state)
+    fire = [wants & running for wants in sides(params, action.fire)]
     if params.resolve_in_flight:  # then there may be nobody left to fire at
         living = [any_row(side) for side in sides(params, state.aircraft.alive)]
-        wanted = wanted[0] & living[1], wanted[1] & living[0]
+        fire = [fire[0] & living[1], fire[1] & living[0]]
     asked = (None, None) if action.target is None else sides(params, action.target)
     red, blue = _side(params, state, 0), _side(params, state, 1)
-    return _launch(params, red, wanted[0], asked[0]), _launch(params, blue, wanted[1], asked[1])
+    return _launch(params, red, fire[0], asked[0]), _launch(params, blue, fire[1], asked[1])
 
 
 def _side(params: CombatParams, state: CombatState, me: int) -> _Side:
@@ -59,6 +61,7 @@ def _side(params: CombatParams, state: CombatState, me: int) -> _Side:
     motions = split_motion(params, craft.motion)
     return _Side(
         motion=motions[me],
+        alive=sides(params, craft.alive)[me],
         rounds=sides(params, craft.rounds)[me],
         cooldown=sides(params, craft.cooldown)[me],
         missiles=Missiles(
@@ -73,9 +76,10 @@ def _side(params: CombatParams, state: CombatState, me: int) -> _Side:
     )
 
 
-def _launch(params: CombatParams, side: _Side, wanted: Tensor, asked: Tensor | None) -> Armed:
+def _launch(params: CombatParams, side: _Side, fire: Tensor, asked: Tensor | None) -> Armed:
     old = side.missiles
-    new = _channels(params, wanted, old)
+    ready = is_ready(params, side.alive, side.rounds, side.cooldown, old.active)
+    new = _channels(params, fire & ready, old)
     target = _target(params, side, asked)
     fresh = missiles.launched_from(side.motion, params.launch_offset_m)
     fresh = Motion(*(field.unsqueeze(1) for field in fresh))

@@ -15,8 +15,8 @@ def guidance(missile: Motion, target: Motion, gain: float, turn_radius_m: float)
     """Rudder of true proportional navigation, from the positions before the tick."""
     turn, square = _line_of_sight_turn(missile, target)
     # One division for turn / square (the rate of the line of sight) and for 1 / speed.
-    scale = gain * turn_radius_m / (square.clamp_min(1.0) * missile.speed_mps.clamp_min(1.0))
-    return (turn * scale).clamp(-1.0, 1.0)
+    square_speed = square.clamp_min(1.0) * missile.speed_mps.clamp_min(1.0)
+    return (turn * (gain * turn_radius_m) / square_speed).clamp(-1.0, 1.0)
 
 
 def legacy_guidance(missile: Motion, target: Motion) -> Tensor:
@@ -33,13 +33,22 @@ def _line_of_sight_turn(missile: Motion, target: Motion) -> tuple[Tensor, Tensor
     return x * vy - y * vx, x * x + y * y
 
 
-def swept_miss_squared(before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor]) -> Tensor:
-    """Squared least distance along the relative chord of one tick, m^2."""
+def passed_within(
+    radius_m: float, before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Whether the relative chord of one tick comes closer than radius_m to the target.
+
+    Without a division: where the closest point lies between the ends it is the distance of the chord's
+    line that counts, cross / length, else that of the nearer end.
+    """
+    reach = radius_m**2
     x, y = before
     dx, dy = after[0] - x, after[1] - y
-    length_squared = (dx * dx + dy * dy).clamp_min(1e-12)
-    closest = (-(x * dx + y * dy) / length_squared).clamp(0.0, 1.0)
-    return (x + closest * dx) ** 2 + (y + closest * dy) ** 2
+    along, cross = -(x * dx + y * dy), x * dy - y * dx
+    length_squared = dx * dx + dy * dy
+    between = (along > 0.0) & (along < length_squared)
+    crossed = between & (cross * cross < reach * length_squared)
+    return crossed | (x * x + y * y < reach) | (after[0] ** 2 + after[1] ** 2 < reach)
 
 
 def relative_position(missile: Motion, target: Motion) -> tuple[Tensor, Tensor]:

@@ -50,29 +50,46 @@ class Chase(NamedTuple):
 
 def closest_approach(params: CombatParams, shot: Shot, line: Line) -> Approach:
     """How close the missile comes to a prey on the line; fields broadcast."""
-    chase = begun(params, shot, line)
+    fields = _packed(begun(params, shot, line))
+    steering = line.rudder, line.thrust_mps2, line.turn_s
     for _ in range(ARCS):
-        chase = _next_arc(params, chase, line)
-    return chase.closest
+        fields = _next_arc(params, fields, steering)
+    return _unpacked(fields).closest
 
 
-@torch.compiler.nested_compile_region  # compiled once and called, not ARCS copies, which takes minutes
-def _next_arc(params: CombatParams, chase: Chase, line: Line) -> Chase:
-    return pursued(params, chase, line, arc_s(chase, _PART_OF_TIME_TO_GO, _LONGEST_ARC_S))
+# A compiler takes the arc as a piece of its own, compiled once and called: ARCS copies of it would take
+# minutes. Bare tensors go in and come out, no two of them the same, else it sees pieces of different make.
+@torch.compiler.nested_compile_region
+def _next_arc(
+    params: CombatParams, fields: tuple[Tensor, ...], steering: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, ...]:
+    chase = _unpacked(fields)
+    longest_s = arc_s(chase, _PART_OF_TIME_TO_GO, _LONGEST_ARC_S)
+    return _packed(pursued(params, chase, Line(chase.prey, *steering), longest_s))
+
+
+def _packed(chase: Chase) -> tuple[Tensor, ...]:
+    missile, age_s = chase.shot
+    return (*missile, age_s, *chase.prey, chase.time_s, *chase.closest, chase.alive)
+
+
+def _unpacked(fields: tuple[Tensor, ...]) -> Chase:
+    shot = Shot(Motion(*fields[:5]), fields[5])
+    return Chase(shot, Motion(*fields[6:11]), fields[11], Approach(*fields[12:15]), fields[15])
 
 
 def begun(params: CombatParams, shot: Shot, line: Line) -> Chase:
     """The chase before its first arc."""
     shape = (shot.age_s + line.turn_s).shape
 
+    # Tensors of their own: an arc that gets one under two names is another graph to a compiler.
     def wide(field: Tensor) -> Tensor:
-        return field.expand(shape).contiguous()
+        return field.expand(shape).clone(memory_format=torch.contiguous_format)
 
     missile, age_s = Motion(*map(wide, shot.motion)), wide(shot.age_s)
     prey, now_s = Motion(*map(wide, line.start)), torch.zeros_like(age_s)
     x, y = relative_position(missile, prey)
-    # Tensors of its own: an arc that gets one tensor under two names is another graph to a compiler.
-    closest = Approach(torch.sqrt(x * x + y * y), torch.zeros_like(age_s), missile.speed_mps.clone())
+    closest = Approach(torch.sqrt(x * x + y * y), torch.zeros_like(age_s), wide(missile.speed_mps))
     alive = _lives(params, missile.speed_mps, age_s)
     return Chase(Shot(missile, age_s), prey, now_s, closest, alive)
 

@@ -98,7 +98,7 @@ def test_counts_equal_a_slow_count_over_recorded_rollouts():
             played = []
             for action in random_actions(env, 4, seed=iteration):
                 holders.append(seats)
-                chosen.append(env._started().state.memories[0][1].tolist())
+                chosen.append(env._world.state.memories[0][1].tolist())
                 played += play(env, [action], root)
                 root = played[-1][1]
             frames += [frame for frame, _ in played]

@@ -51,6 +51,12 @@ def test_without_unicode_and_before_the_first_episode():
     )
 
 
+def test_a_number_that_stands_for_a_word_is_followed_by_it():
+    options = {"headline": {"stage": "a/stage"}, "words": {"a/stage": ["aim", "survive"]}}
+    assert line_of({"a/stage": 2.0}, **options).endswith(" | stage 2 survive")
+    assert line_of({}, **options).endswith(" | stage -")
+
+
 def test_a_last_partial_rollout_counts_as_an_iteration():
     assert line_of({}, headline={}, total_frames=4_096_001).startswith("iter 12/41 |")
 

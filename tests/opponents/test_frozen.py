@@ -136,11 +136,10 @@ def test_an_env_of_another_opponent_is_left_alone():
 
 
 def test_without_a_policy_it_flies_nowhere():
-    nobody = torch.zeros(0, dtype=torch.int64)
     idle = Frozen(checkpoint="latest", observation=None, action=None)
     with pytest.raises(ValueError, match=r"opponent\.checkpoint = latest can only be the opponent"):
-        idle.initial(nobody)
-    with pytest.raises(ValueError, match="expected a scripted pilot in mixtures"):
+        idle.act(None, None, 0, ())
+    with pytest.raises(ValueError, match=r"opponent\.pilots\.b holds networks; expected scripted"):
         Mixture(pilots={"a": Straight(), "b": idle}, weights={"a": 1.0, "b": 1.0})
 
 

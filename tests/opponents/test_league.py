@@ -64,7 +64,7 @@ def game():
 def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
     env, policies = game
     league, state = env.opponent, env.combat_state
-    memory = env._started().state.memories[0]
+    memory = env._world.state.memories[0]
     league.seat([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
     frames = league._seat.frames(env.params, state, 1)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
@@ -95,7 +95,7 @@ def test_without_seats_the_scripts_fly_alone():
 def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
     env, policies = game
     league, state = env.opponent, env.combat_state
-    memory = env._started().state.memories[0]
+    memory = env._world.state.memories[0]
     league.seat([Block(0, N, policies[1001], 1001)])
     found = {}
     for mode in (ExplorationType.RANDOM, ExplorationType.DETERMINISTIC):
@@ -139,7 +139,7 @@ def test_in_teams_every_aircraft_follows_the_policy_in_its_seat():
         frame, root = env.step_and_maybe_reset(policy(root))
     tags = frame["next", "episode"][:, column].tolist()
     assert tags[:2] == [1000.0, 1000.0]
-    chosen = torch.stack([memory[1] for memory in env._started().state.memories])
+    chosen = torch.stack([memory[1] for memory in env._world.state.memories])
     found = env.step_and_maybe_reset(policy(root))[0]["next", "episode"][2:, column]
     # Mates draw their scripts apart, and a team of two kinds is nobody's result.
     expected = torch.where(chosen[0] == chosen[1], chosen[0], -3)[2:].float()

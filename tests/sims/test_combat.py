@@ -7,7 +7,7 @@ import torch
 
 from navrl.sims.combat import advance
 from navrl.sims.combat_state import can_fire, decided, elapsed_s, winner_sign
-from navrl.sims.missile import swept_miss_squared
+from navrl.sims.missile import passed_within
 from tests.sims.duels import (
     env_rows,
     leaves,
@@ -81,12 +81,17 @@ def test_a_missile_that_passes_between_two_ticks_is_caught(aside_m, hit, heading
     assert gap_m > 150.0, "no test of the end points would have seen it"
 
 
-def test_swept_miss_by_hand():
+@pytest.mark.parametrize("spare_m", [-0.01, 0.01])
+def test_passing_within_a_radius_by_hand(spare_m):
     # Chord from (3, 4) to (3, -4): closest 3 at the middle; to (9, 4): closest 5 at the start;
     # from (6, 8) to (3, 4): 5 at the end; no movement: the distance itself.
     before = torch.tensor([3.0, 3.0, 6.0, 3.0]), torch.tensor([4.0, 4.0, 8.0, 4.0])
     after = torch.tensor([3.0, 9.0, 3.0, 3.0]), torch.tensor([-4.0, 4.0, 4.0, 4.0])
-    assert swept_miss_squared(before, after).tolist() == pytest.approx([9.0, 25.0, 25.0, 25.0])
+    near = [
+        passed_within(least_m + spare_m, before, after)[number].item()
+        for number, least_m in enumerate([3.0, 5.0, 5.0, 5.0])
+    ]
+    assert near == [spare_m > 0.0] * 4
 
 
 def test_one_channel_blocks_while_its_missile_flies():

@@ -6,7 +6,6 @@ import torch
 from navrl.sims.combat import advance
 from navrl.sims.flight import Motion
 from navrl.sims.lines import LEFT, Steered, current_line, escape_line, stacked
-from navrl.sims.missile import swept_miss_squared
 from navrl.sims.missile_line import ARCS, Shot, begun, closest_approach, pursued
 from navrl.sims.relative import aircraft, incoming_missile
 from tests.sims.duels import opening, orders, shipped_params
@@ -22,7 +21,8 @@ def fight():
     draw = torch.rand(6, ROWS, generator=generator)
     shooters = [(0.0, 0.0, 120.0 * a - 60.0, 200.0 + 250.0 * b) for a, b in draw[:2].t().tolist()]
     targets = [
-        (8000.0 + 20_000.0 * a, 0.0, 360.0 * b, 200.0 + 250.0 * c) for a, b, c in draw[2:5].t().tolist()
+        (8000.0 + 20_000.0 * a, 0.0, 360.0 * b, 200.0 + 250.0 * c)
+        for a, b, c in draw[2:5].t().tolist()
     ]
     state = opening(params, shooters, targets)
     old = (150 * draw[5] * (draw[0] < 0.7)).long()  # decisions after the launch when we look
@@ -45,6 +45,13 @@ def later(mask, new, old):
     return tuple(fields) if type(new) is tuple else type(new)(*fields)
 
 
+def chord_miss_m(before, after):
+    """Least distance from the origin along the straight way between two places."""
+    (x, y), (dx, dy) = before, [b - a for a, b in zip(before, after, strict=True)]
+    part = (-(x * dx + y * dy) / (dx * dx + dy * dy).clamp_min(1e-12)).clamp(0.0, 1.0)
+    return torch.hypot(x + part * dx, y + part * dy)
+
+
 @pytest.fixture(scope="module")
 def flown(fight):
     """How close each missile came in the simulator, when, how fast it was then, and whether it hit."""
@@ -55,10 +62,13 @@ def flown(fight):
         before = state
         state, events = advance(params, state, orders(state, rudder=state.aircraft.rudder))
         chord = [
-            tuple(a[1] - b[0, 0] for a, b in zip(s.aircraft.motion[:2], s.missiles.motion[:2], strict=True))
+            tuple(
+                a[1] - b[0, 0]
+                for a, b in zip(s.aircraft.motion[:2], s.missiles.motion[:2], strict=True)
+            )
             for s in (before, state)
         ]
-        now_m = swept_miss_squared(*chord).sqrt()
+        now_m = chord_miss_m(*chord)
         nearer = before.missiles.active[0, 0] & (now_m < miss_m)
         miss_m = torch.where(nearer, now_m, miss_m)
         time_s = torch.where(nearer, 0.1 * (number + 1), time_s)

@@ -56,7 +56,13 @@ def ends(speed, time_s, rudder, step_s=0.1):
 
 @pytest.mark.parametrize(
     ("time_s", "distance_m", "speed_mps"),
-    [(5, 3113, 906.8), (10, 8640, 1264.3), (20, 18003, 712.5), (30, 23915, 496.0), (60, 34493, 259.5)],
+    [
+        (5, 3113, 906.8),
+        (10, 8640, 1264.3),
+        (20, 18003, 712.5),
+        (30, 23915, 496.0),
+        (60, 34493, 259.5),
+    ],
 )
 def test_straight_ahead_it_is_the_flight_without_rudder(time_s, distance_m, speed_mps):
     # The closed form from 300 m/s; the missile starts 20 m ahead.
@@ -64,7 +70,9 @@ def test_straight_ahead_it_is_the_flight_without_rudder(time_s, distance_m, spee
     assert reach_m(300.0, 0.0, time_s, field="speed_mps") == pytest.approx(speed_mps, rel=1e-3)
 
 
-@pytest.mark.parametrize(("time_s", "abeam"), [(10.0, 0.50), (15.0, 0.67), (20.0, 0.72), (40.0, 0.81)])
+@pytest.mark.parametrize(
+    ("time_s", "abeam"), [(10.0, 0.50), (15.0, 0.67), (20.0, 0.72), (40.0, 0.81)]
+)
 def test_abeam_it_is_more_than_the_half_of_an_ellipse_and_than_any_arc_reaches(time_s, abeam):
     # An arc and a straight reach 0.50 of the distance ahead only at 10 s, and more later.
     ahead_m = reach_m(300.0, 0.0, time_s)

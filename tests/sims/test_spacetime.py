@@ -89,7 +89,11 @@ def test_margins_are_those_of_a_slow_reference():
     found = margins(PARAMS, TABLE, hunter, steered(prey, rudder))
     for row in range(12):
         mine, his = (
-            Body(*(m[row].item() for m in (motion.x_m, motion.y_m)), heading(motion, row), speed(motion, row))
+            Body(
+                *(m[row].item() for m in (motion.x_m, motion.y_m)),
+                heading(motion, row),
+                speed(motion, row),
+            )
             for motion in (prey, hunter)
         )
         expected = {
@@ -194,7 +198,9 @@ def test_turning_and_moving_the_picture_changes_nothing():
     after = margins(PARAMS, TABLE, turned[0], steered(turned[1], 0.2))
     for a, b in zip(before[:3], after[:3], strict=True):
         assert (a - b).abs().median() < 0.1
-        assert ((a - b).abs() < 1.0).float().mean() > 0.95  # a turn of 341.7 degrees may become none
+        assert (
+            (a - b).abs() < 1.0
+        ).float().mean() > 0.95  # a turn of 341.7 degrees may become none
 
 
 def test_the_defence_is_against_the_nearest_living_enemy():
@@ -207,7 +213,8 @@ def test_the_defence_is_against_the_nearest_living_enemy():
     state = state._replace(aircraft=state.aircraft._replace(alive=alive))
     found = best_defence_margin_m(params, TABLE, state, 0)
     near, far = (
-        best_escape(params, TABLE, aircraft(state, enemy), aircraft(state, 0)).margin_m for enemy in (2, 3)
+        best_escape(params, TABLE, aircraft(state, enemy), aircraft(state, 0)).margin_m
+        for enemy in (2, 3)
     )
     assert found.tolist() == [near[0].item(), far[1].item()]
     assert found[0] < 0.0 < found[1]
@@ -217,6 +224,9 @@ def test_the_defence_is_against_the_nearest_living_enemy():
 def test_the_graph_compiles_without_a_break():
     hunter, prey = random_duels(8)
     function = torch.compile(best_escape, backend="eager", fullgraph=True, dynamic=False)
-    found, expected = function(PARAMS, TABLE, hunter, prey), best_escape(PARAMS, TABLE, hunter, prey)
+    found, expected = (
+        function(PARAMS, TABLE, hunter, prey),
+        best_escape(PARAMS, TABLE, hunter, prey),
+    )
     assert torch.equal(found.margin_m, expected.margin_m)
     assert torch.equal(found.side, expected.side)

@@ -97,9 +97,7 @@ def test_a_predicted_hit_is_the_hit_that_follows():
     assert seconds - 1.3 < missile["time_s"] < seconds + 0.3  # the hit is 100 m before the closest
     line = missile["line"]
     assert line[0][2] == 0.0
-    assert line[0][:2] == [
-        round(field[1, 0, 0].item()) for field in states[-1].missiles.motion[:2]
-    ]
+    assert line[0][:2] == [round(field[1, 0, 0].item()) for field in states[-1].missiles.motion[:2]]
     assert [t for _, _, t in line] == sorted(t for _, _, t in line)
     assert line[-1][2] <= missile["time_s"]
     end = states[-1].aircraft.motion
