@@ -15,11 +15,8 @@ from navrl.sims.lines import Line
 from navrl.sims.missile import LEGACY_GAIN_S, guidance, legacy_guidance, relative_position
 
 SHORTEST_ARC_S = 0.25
-ARCS, _PART_OF_TIME_TO_GO, _LONGEST_ARC_S = (
-    16,
-    0.35,
-    2.5,
-)  # of `closest_approach`: 40 s ahead at most
+# Of `closest_approach`, which looks 40 s ahead at most.
+ARCS, _PART_OF_TIME_TO_GO, _LONGEST_ARC_S = 16, 0.35, 2.5
 _MOMENT_S = 1e-3  # a motor with less left is out
 
 

@@ -30,12 +30,10 @@ _MOMENT_S = 1e-6
 
 
 class ReachTable(NamedTuple):
-    """One row per time; columns are speeds x angles."""
+    """One row per time; columns are speeds x angles. Distances are from the place of the launch."""
 
     time_s: Tensor  # (T, 1)
-    distance_m: (
-        Tensor  # (T, V A), from the launcher's place at the launch; 0 where none gets in time
-    )
+    distance_m: Tensor  # (T, V A), 0 where no missile gets in that time
     speed_mps: Tensor  # (T, V A), of the missile that gets furthest
 
     def at(self, times_s: Sequence[float]) -> "ReachTable":

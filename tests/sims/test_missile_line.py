@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from navrl.sims import missile_line
 from navrl.sims.combat import advance
 from navrl.sims.flight import Motion
 from navrl.sims.lines import LEFT, Steered, current_line, escape_line, stacked
@@ -201,3 +202,13 @@ def test_missiles_and_lines_broadcast():
         alone = closest_approach(params, shot, line)
         assert torch.equal(both.miss_m[row], alone.miss_m)
         assert torch.equal(both.time_s[row], alone.time_s)
+
+
+def test_the_arcs_compile_as_one_piece_that_fits_every_time(fight, monkeypatch):
+    monkeypatch.setattr(missile_line, "ARCS", 3)
+    params, shot, line = question(fight)
+    compiled = torch.compile(closest_approach, backend="aot_eager", fullgraph=True, dynamic=False)
+    with torch.no_grad():
+        found = compiled(params, shot, line)
+    for a, b in zip(found, closest_approach(params, shot, line), strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=0.05)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from navrl.compiled import Compiled
 from navrl.sims.lines import Steered, three_lines
 from navrl.sims.missile_line import Shot, closest_approach
 from navrl.sims.reach import reach_table
@@ -148,13 +149,11 @@ def test_in_a_team_the_own_missile_is_seen_with_its_own_target():
     assert rows[0][current].item() > 1.0, "35 km away"
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
-def test_compiled_rows_are_the_eager_ones(fights, backend):
-    # The arcs of a missile are one piece of the graph, called again and again: the pieces must fit.
+@pytest.mark.slow
+def test_compiled_rows_are_the_eager_ones(fights):
     def rows(state):
         return stg_rows(PARAMS, TABLE, state, 0)
 
-    with torch.no_grad():
-        found = torch.compile(rows, backend=backend, fullgraph=True, dynamic=False)(fights)
-    for a, b in zip(found, rows(fights), strict=True):
+    compiled = Compiled(rows, "on")
+    for a, b in zip(compiled(fights), rows(fights), strict=True):
         assert (a - b).abs().max() < 1e-4
