@@ -37,7 +37,7 @@ train: setup  ## train a demonstration policy; ARGS adds Hydra options
 	$(PY) -m navrl.train env=combat agent=ppo experiment=demo $(ARGS)
 
 test: setup  ## fast tests
-	$(PY) -m pytest -q $(ARGS)
+	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 test-browser: setup  ## the replay page in headless Chromium (Debian: apt-get install chromium)
 	$(PY) -m pytest -q -m browser tests/browser $(ARGS)

@@ -38,6 +38,10 @@ def find_subject(
         config.device = device
         if opponent is not None:
             config.opponent = opponent
+        if (
+            config.eval_scenario is not None
+        ):  # then training draws openings that no evaluation means
+            config.scenario = scenario_option(config.eval_scenario)
     pin_opponent(config)
     return config, state, label
 

@@ -23,7 +23,7 @@ TINY = (
     f"--config-dir={CONF}",
     *("experiment=debug", "logger=none", "eval_opponents=[]", "curriculum=tiny"),
 )
-ITERATIONS = 10  # first until 2, second until 4, then the league
+ITERATIONS = 8  # first until 2, second until 4, then the league
 TOTAL = f"total_frames={128 * ITERATIONS}"
 
 
@@ -72,25 +72,24 @@ def here(folder, monkeypatch):
 
 def test_the_whole_run_goes_through_all_stages(here):
     stages = [row["curriculum/stage"] for row in rows("whole")]
-    assert stages == [1.0] + 2 * [2.0] + 7 * [3.0], "the stage after the iteration"
+    assert stages == [1.0] + 2 * [2.0] + 5 * [3.0], "the stage after the iteration"
     state = state_of("whole")["curriculum"]
     assert state["stage"] == "play"
-    assert len(state["league"]["snapshots"]) == 2
-    assert state["league"]["made"] > 2
-    assert state["league"]["seated"][0] == f"snapshot{state['league']['made'] - 1:03d}"
+    assert list(state["league"]["snapshots"]) == ["snapshot000", "snapshot001"]
+    assert state["league"]["seated"][0] == "snapshot001"
     assert state["league"]["payoff"]["games"]
     last = rows("whole")[-1]
     assert {"league/elo", "league/snapshots", "league/win_pool", "league/win_scripts"} <= set(last)
 
 
-@pytest.mark.parametrize("stop_after", [1, 3, 7], ids="{} iterations".format)
+@pytest.mark.parametrize("stop_after", [1, 3, 6], ids="{} iterations".format)
 def test_every_stage_resumes_bit_for_bit(here, stop_after):
     """In the first lesson, in the second, and in the midst of the league."""
     name = f"stopped{stop_after}"
     begun = train(name, *TINY, TOTAL, "console=none", stop_after=stop_after)
     assert begun == 128 + signal.SIGTERM
     assert len(rows(name)) == stop_after
-    if stop_after == 7:  # a process that has never seen the first half
+    if stop_after == 6:  # a process that has never seen the first half
         go_on = [sys.executable, "-m", "navrl.train", f"resume=outputs/{name}", "console=lines"]
         done = subprocess.run(go_on, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr

@@ -91,7 +91,9 @@ class CombatParams(NamedTuple):
             value = operator.attrgetter(name)(self)
             self._require(name, value is None or value > 0.0, "more than 0, or null")
             bearable = value is None or self.model != "legacy"
-            self._require(name, bearable, "null with env.sim.model=legacy, whose bodies bear any load")
+            self._require(
+                name, bearable, "null with env.sim.model=legacy, whose bodies bear any load"
+            )
         for name in ("rudder_rate_per_s", "disengage_range_m"):
             value = getattr(self, name)
             self._require(name, value is None or value > 0.0, "more than 0, or null")

@@ -86,7 +86,13 @@ def test_the_scenario_is_drawn_apart_from_the_pilot_and_from_its_own_numbers():
 
 
 def test_what_is_wrong_with_a_part_or_a_weight_is_said():
-    bad = Rear(range_m=(2.0, 1.0), bearing_spread_rad=0.5, heading_spread_rad=3.0, speed_mps=300.0, spacing_m=(2e3, 6e3))
+    bad = Rear(
+        range_m=(2.0, 1.0),
+        bearing_spread_rad=0.5,
+        heading_spread_rad=3.0,
+        speed_mps=300.0,
+        spacing_m=(2e3, 6e3),
+    )
     with pytest.raises(ValueError, match=r"change scenario\.range_m$"):
         ScenarioMixture(scenarios={"a": bad}, weights={"a": 1.0}).checked()
     with pytest.raises(ValueError, match=r"\['a', 'b', 'c'\]; change scenario\.weights$"):
