@@ -1,4 +1,4 @@
-"""The commands with several aircraft a side: training, going on, measuring, and plain words about mistakes."""
+"""The commands with several aircraft a side: training, going on, measuring, plain words on mistakes."""
 
 import json
 import sys

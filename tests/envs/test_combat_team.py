@@ -1,4 +1,4 @@
-"""env=combat with several aircraft a side: the group, its masks, its shared reward, and statistics by hand."""
+"""Several aircraft a side in the env: TorchRL's rules, who is alive, what is allowed, and the numbers."""
 
 import itertools
 
