@@ -183,9 +183,9 @@ def _episode_keys(seed: int, episodes: int, device: torch.device) -> Tensor:
 
 
 def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
-    """Those asked for, or all that the mixture knows, and the variants."""
+    """Those asked for, or all that opponent=scripts knows, and the variants."""
     wanted = options.pilots
-    names = list(opponent_option("mixture").pilots) if wanted is None else wanted.split(",")
+    names = list(opponent_option("scripts").pilots) if wanted is None else wanted.split(",")
     variants = {words[0]: words[1:] for words in options.variant}
     if len({*names, *variants}) < max(2, len(names) + len(options.variant)):
         raise ConfigError(
@@ -230,7 +230,7 @@ def _parser() -> argparse.ArgumentParser:
         help="options of the fight, as for navrl train: env.sim.channels=2",
     )
     parser.add_argument(
-        "--pilots", metavar="A,B,C", help="names in conf/opponent; default: all of the mixture"
+        "--pilots", metavar="A,B,C", help="names in conf/opponent; default: all of opponent=scripts"
     )
     parser.add_argument(
         "--variant",

@@ -29,6 +29,7 @@ def elsewhere(tmp_path_factory):
     return folder
 
 
+@pytest.mark.timeout(900)
 def test_commands_run_one_after_the_other(elsewhere):
     ran = [line for line in commands() if not line.startswith(_ELSEWHERE)]
     assert len(ran) >= 8

@@ -78,7 +78,7 @@ def test_variants_and_options_of_the_fight_count(tournament, tmp_path):
     assert found["overrides"] == ["env.sim.time_limit_s=30"]
 
 
-def test_the_default_is_everybody_in_the_mixture(tournament):
+def test_the_default_is_everybody(tournament):
     code, printed = tournament("--episodes", "1", "env.sim.time_limit_s=2")
     assert code == 0, printed.err
     assert "pair 28/28 | phase3 against stg_rule" in printed.err

@@ -1,7 +1,9 @@
 """The original system's physics, for parity studies only: its integrator, guidance and point hit test.
 
 Kept with its faults: Euler steps of the velocity vector add energy in turns, the line-of-sight rate is a
-difference of two angles, and a fast missile can step over its target. Outcomes depend on the step.
+difference of two angles, and a fast missile can step over its target. Outcomes depend on the step, and a
+missile that swings to and fro doubles its rounding errors, so that the last bits, which depend on the
+number of envs here, decide where it is a minute later.
 """
 
 import math

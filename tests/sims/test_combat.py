@@ -10,7 +10,6 @@ from navrl.sims.combat_state import can_fire, decided, elapsed_s, winner_sign
 from navrl.sims.missile import passed_within
 from tests.sims.duels import (
     env_rows,
-    leaves,
     opening,
     orders,
     play,

@@ -1,5 +1,7 @@
 """Who may fire when, what becomes of missiles that give way, and when the fight is over."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -52,7 +54,7 @@ def test_recycle_relaunches_the_only_missile_in_every_decision():
     assert rounds(states) == [6, 5, 4, 3, 2, 1, 0, 0, 0, 0]
     assert [can_fire(params, s)[0].item() for s in states] == [True] * 6 + [False] * 4
     assert [s.missiles.age_ticks[0, 0].item() for s in states[1:]] == [10] * 6 + [20, 30, 40]
-    for before, after in zip(states[:6], states[1:7], strict=True):
+    for before, after in itertools.pairwise(states[:7]):
         # 20 m ahead of the carrier at its speed, and one second of more thrust than drag later.
         gone_m = after.missiles.motion.x_m[0, 0] - before.aircraft.motion.x_m[0]
         speed_mps = before.aircraft.motion.speed_mps[0].item()

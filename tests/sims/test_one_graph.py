@@ -19,7 +19,7 @@ from tests.sims.duels import opening, orders, same_bits, shipped_params
             "limit": 9.0,
         },
     ],
-    ids=lambda changes: ", ".join(changes),
+    ids=", ".join,
 )
 def test_an_option_traces_into_one_graph(changes):
     changes = dict(changes)
@@ -41,4 +41,4 @@ def test_an_option_traces_into_one_graph(changes):
         assert same_bits(one, two)
         assert same_bits(events, others)
         launched += int(events.launched.sum())
-    assert launched > 16
+    assert launched >= 16
