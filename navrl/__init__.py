@@ -2,6 +2,11 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
+from navrl.early import is_command, leave_quietly
+
+if is_command():
+    leave_quietly()  # imports take seconds, and only then there is somebody to handle Ctrl-C
+
 try:
     __version__ = version("navrl")
 except PackageNotFoundError:  # a checkout that nobody installed

@@ -34,6 +34,12 @@ COMMANDS = {
     "spacetime": Command(
         "navrl.spacetime", "can he still get away, can I?", "navrl spacetime --range 20000"
     ),
+    "bench-navigation": Command(
+        "navrl.bench_navigation", "fly planners and policies", "navrl bench-navigation latest"
+    ),
+    "import-navrl": Command(
+        "navrl.import_navrl", "use published weights", "navrl import-navrl navrl_checkpoint.pt"
+    ),
     "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
 }
 

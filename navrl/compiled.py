@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,6 +86,20 @@ class Compiled:
             **_known(_TUNING),
             "guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe,
         }
+
+
+class CompiledEach:
+    """function(number, *args), compiled for every number on its own: a graph never looks at one again."""
+
+    def __init__(self, function: Callable[..., Any], mode: str | bool) -> None:
+        self._function, self._mode = function, mode
+        self._compiled: dict[int, Compiled] = {}
+
+    def __call__(self, number: int, *args: Any) -> Any:
+        """What function(number, *args) returns."""
+        if number not in self._compiled:
+            self._compiled[number] = Compiled(partial(self._function, number), self._mode)
+        return self._compiled[number](*args)
 
 
 class CompiledLoss(Compiled):

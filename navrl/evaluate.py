@@ -9,26 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl import __version__
-from navrl.config import ConfigError, run_main, to_json
+from navrl.config import group_option, run_main, to_json
 from navrl.league_table import find_league, league_record, league_table
 from navrl.options import check_whole, check_writable, set_threads
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
 from navrl.subject import (
-    SCRIPTED,
     Act,
     build_env,
     build_policy,
+    choices_of,
+    examination,
     find_subject,
-    opponent_name,
-    opponent_option,
-    scenario_option,
+    rival,
 )
+
+_CHANGES = ("opponent", "shield")  # groups that a command may change in a run
 
 
 def evaluate(cfg: DictConfig) -> None:
@@ -42,22 +44,20 @@ def evaluate(cfg: DictConfig) -> None:
         return
     check_whole(cfg, "num_episodes", least=1)
     check_whole(cfg, "seed", least=0)
-    if cfg.set and not str(cfg.policy).startswith(SCRIPTED):
-        raise ConfigError(
-            f"--set changes what a scripted policy plays, but '{cfg.policy}' brings its own configuration; "
-            "leave --set out, or choose scripted:<name>"
-        )
     config, state, label = find_subject(
         str(cfg.policy),
         device=cfg.device,
-        opponent=to_json(cfg).get("opponent"),
+        env=cfg.env_name,
+        changes={group: to_json(cfg)[group] for group in _CHANGES if group in cfg},
         overrides=list(cfg.set),
     )
     env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
     policy = build_policy(str(cfg.policy), config, state, env)
     torch.manual_seed(cfg.seed)
     metrics = summarise(play(env, policy, deterministic=cfg.deterministic), env.rate_names)
-    opponent = opponent_name(config)
+    chosen = HydraConfig.get().runtime.choices
+    choices = choices_of(state, env=cfg.env_name, overrides=list(cfg.set))
+    opponent = rival(config, {"opponent": chosen["opponent"] or choices.get("opponent")})
     result = {
         "metrics": {name: interval._asdict() for name, interval in metrics.items()},
         "policy": label,
@@ -69,7 +69,8 @@ def evaluate(cfg: DictConfig) -> None:
         "num_episodes": cfg.num_episodes,
         "deterministic": cfg.deterministic,
     }
-    sys.stdout.write(f"{label} against {opponent}: {cfg.num_episodes} episodes, seed {cfg.seed}\n")
+    played = f"against {opponent}" if opponent else f"in {config.env.name}"
+    sys.stdout.write(f"{label} {played}: {cfg.num_episodes} episodes, seed {cfg.seed}\n")
     sys.stdout.write(table(metrics))
     _write(output, result)
 
@@ -118,13 +119,12 @@ def table(metrics: Mapping[str, Interval]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def measure(cfg: DictConfig, agent: Any, opponent: Any) -> dict[str, float]:
+def measure(
+    cfg: DictConfig, agent: Any, changes: Mapping[str, Any], *, seed: int
+) -> dict[str, float]:
     """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
-    config = cfg.copy()
-    config.opponent = opponent
-    if cfg.eval_scenario is not None:
-        config.scenario = scenario_option(cfg.eval_scenario)
-    env = build_env(config, num_envs=cfg.eval_episodes, seed=cfg.eval_seed, compile_mode="off")
+    config = examination(cfg, changes)
+    env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off")
     summary = summarise(play(env, agent.policy, deterministic=True), env.rate_names)
     return {f"eval/{name}": interval.mean for name, interval in summary.items()} | {
         f"eval/{env.objective}_margin": summary[env.objective].margin
@@ -132,10 +132,17 @@ def measure(cfg: DictConfig, agent: Any, opponent: Any) -> dict[str, float]:
 
 
 def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dict[str, float]:
-    """eval/<opponent>/<statistic> against every name in eval_opponents, told line by line."""
+    """eval/<opponent>/<statistic> against every name in eval_opponents, told line by line.
+
+    An env without opponents is played once, under the name of the env. Lessons were passed and `best` was
+    chosen on the episodes of eval_seed, so these are others.
+    """
+    trials: dict[str, dict[str, Any]] = {str(cfg.env.name): {}}
+    if "opponent" in cfg:
+        trials = {name: {"opponent": group_option("opponent", name)} for name in cfg.eval_opponents}
     final: dict[str, float] = {}
-    for name in cfg.eval_opponents:
-        found = measure(cfg, agent, opponent_option(name))
+    for name, changes in trials.items():
+        found = measure(cfg, agent, changes, seed=cfg.eval_seed + 1)
         final |= {key.replace("eval/", f"eval/{name}/", 1): value for key, value in found.items()}
         margins = {key: value for key, value in found.items() if key.endswith("_margin")}
         rates = {key: value for key, value in found.items() if "reward_" not in key}
@@ -145,14 +152,15 @@ def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dic
             for key, value in rates.items()
             if key not in margins
         )
-        tell(f"against {name:<9} {told}   ({cfg.eval_episodes} episodes)")
+        tell(f"{'against' if changes else 'in'} {name:<9} {told}   ({cfg.eval_episodes} episodes)")
     return final
 
 
 def main() -> None:
     """Entry of `python -m navrl.evaluate` and `navrl evaluate`."""
-    # Hydra takes `checkpoint=` for the group conf/checkpoint, so the key behind it has another name.
+    # Hydra takes `checkpoint=` and `env=` for groups of conf/, so the keys behind them have other names.
     words = [re.sub(r"^checkpoint=", "policy=", argument) for argument in sys.argv[1:]]
+    words = [re.sub(r"^env=", "env_name=", word) for word in words]
     if "--set" in words:
         place = words.index("--set")
         quoted = ("'" + word.replace("'", r"\'") + "'" for word in words[place + 1 :])

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM ask the loop to finish its iteration; a second one ends the process at once."""
+"""Ctrl-C and SIGTERM ask the loop to finish its iteration; a second one ends the process at once.
+
+The second one says what is lost by that: all that came after the last save.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.number = 0
+        self._kept = "nothing was saved"
         self._previous: dict[int, object] = {}
 
     @property
@@ -27,6 +31,10 @@ class Interrupt:
     def exit_code(self) -> int:
         """130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + self.number
+
+    def saved_at(self, frames: int) -> None:
+        """What is kept if the process ends now."""
+        self._kept = f"the last save is of frame {frames:,}"
 
     def __enter__(self) -> Self:
         try:
@@ -48,6 +56,7 @@ class Interrupt:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
+            os.write(2, f"stopped at once; {self._kept}\n".encode())
             sys.exit(128 + number)
         self.number = number
         # Straight to the descriptor: a handler may run in the middle of a buffered write. On a

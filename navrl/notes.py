@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import shutil
 import sys
@@ -22,7 +23,21 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
         f"device {learners.env.device}, threads {torch.get_num_threads()}, "
         f"{learners.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
-        f"{lessons}writing to {_short(run)}"
+        f"{lessons}{_horizon(cfg)}writing to {_short(run)}"
+    )
+
+
+def _horizon(cfg: Any) -> str:
+    """How far ahead the discount looks, where a decision is not as long as it is meant for."""
+    scale = float(cfg.env.get("sim", {}).get("time_scale", 1.0))
+    discount = cfg.agent.discount
+    if scale == 1.0 or not 0.0 < discount < 1.0:
+        return ""
+    step_s = cfg.env.sim.decision_s * scale
+    ahead_s = -step_s / math.log(discount)
+    return (
+        f"a decision lasts {step_s:g} s: agent.discount={discount:g} looks {ahead_s:.0f} s ahead, "
+        f"{discount**scale:.4g} would look {ahead_s / scale:.0f} s as at env.sim.time_scale=1\n"
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -49,8 +52,22 @@ def set_threads(threads: int | None) -> None:
     torch.set_num_threads(threads)
 
 
-def check_writable(path: Path) -> Path:
+@contextlib.contextmanager
+def enough_memory(name: str, number: int) -> Iterator[None]:
+    """What torch's allocators say, as one sentence about the option of which there are too many."""
+    try:
+        yield
+    except RuntimeError as error:  # the CPU's has no class of its own
+        if not re.search("allocate memory|not enough memory|out of memory", str(error)):
+            raise
+        raise ConfigError(
+            f"{name} = {number} needs more memory than there is; expected fewer; change {name}"
+        ) from error
+
+
+def check_writable(path: Path, option: str = "output") -> Path:
     """The path, if its folder exists; asked before hours of work, not after."""
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ConfigError(f"output = {path}; expected a file in an existing folder; change output")
+        written = f"{option} {path}" if option.startswith("-") else f"{option} = {path}"
+        raise ConfigError(f"{written}; expected a file in an existing folder; change {option}")
     return path

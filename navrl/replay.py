@@ -1,8 +1,9 @@
-"""navrl replay: play one episode of a policy and write it as one HTML file that needs nothing else."""
+"""navrl replay: play episodes of a policy and write them as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from navrl.config import ConfigError, run_plain
+from navrl.config import ConfigError, group_option, run_plain
 from navrl.options import check_writable
 from navrl.record import write_atomically
 from navrl.subject import (
@@ -19,22 +20,25 @@ from navrl.subject import (
     build_env,
     build_policy,
     find_subject,
-    opponent_name,
-    opponent_option,
+    rival,
 )
-from navrl.view.acmi import acmi
-from navrl.view.fight import fight_page, outcome
-from navrl.view.film import check_viz, write_mp4, write_png
-from navrl.view.recording import Recording, play_episodes, recording
-from navrl.view.spacetime import drawing
+from navrl.view.combat_replay import CombatReplay
+from navrl.view.footage import check_viz
+from navrl.view.navigation_replay import NavigationReplay
 
-SEARCHED = 64  # episodes that --outcome looks through
+SEARCHED = 64  # episodes that --outcome looks through, and that a file of navigation holds
+_PLAYERS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
+    "CombatEnv": CombatReplay,
+    "NavigationEnv": NavigationReplay,
+}
+_CHANGES = ("opponent", "shield")  # groups that the command may change in a run
 _EVALUATION_SEED = 1_000_003  # so that episode 17 here is the 17th of `navrl evaluate`
 _EXAMPLES = """examples:
   navrl replay                                  the newest checkpoint of the latest run
   navrl replay best --opponent crank --outcome loss
   navrl replay outputs/combat-ppo/<run> --episode 17 --acmi --png --mp4
-  navrl replay scripted:crank --opponent crank --set env.sim.ammunition=2"""
+  navrl replay scripted:crank --opponent crank --set env.sim.ammunition=2
+  navrl replay scripted:greedy --env navigation_compat --shield on --outcome collision"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,32 +49,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def replay(options: argparse.Namespace) -> None:
     """The command."""
     _check(options)
-    opponent = None if options.opponent is None else opponent_option(options.opponent)
+    changes = {
+        group: group_option(group, getattr(options, group))
+        for group in _CHANGES
+        if getattr(options, group) is not None
+    }
     config, state, label = find_subject(
-        options.policy, device="cpu", opponent=opponent, overrides=options.set
+        options.policy,
+        device="cpu",
+        env=options.env or _home(options),
+        changes=changes,
+        overrides=options.set,
     )
-    against = options.opponent or opponent_name(config)
+    player = _player(options, config)
     env = build_env(
         config,
-        num_envs=1 if options.outcome is None else SEARCHED,
+        num_envs=SEARCHED if player.shows_all or options.outcome is not None else 1,
         seed=options.seed,
         compile_mode="off",
         first_env_id=options.episode,
     )
-    if not hasattr(type(env), "combat_state"):
-        raise ConfigError(
-            f"env '{env.name}' has no replay; expected air combat; choose another run"
-        )
     policy = build_policy(options.policy, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
-    episodes = [recording(env.params, states) for states in play_episodes(env, policy)]
-    found = _first(options.outcome, episodes)
+    played = player(env, policy, first=options.episode)
+    found = _first(options.outcome, played)
     episode = options.episode + found
-    pilot = _pilot(config, state, label)
-    path = options.output or _default_output(state, label, against, options.seed, episode)
-    title, details = f"{pilot} against {against}", f"seed {options.seed}, episode {episode}"
-    sys.stdout.write(f"{title}, {details}: {outcome(episodes[found])}\n")
-    _write(options, episodes[found], path, title, details)
+    words, short = _setting(options, config)
+    path = options.output or _default_output(state, label, short, options.seed, episode)
+    title = f"{_pilot(config, state, label)} {words}"
+    details = (f"seed {options.seed}", f"episode {episode}")
+    sys.stdout.write(f"{title}, {', '.join(details)}: {played.told(found)}\n")
+    page = played.page(found, title=title, seed=details[0], episode=details[1])
+    files = {kind: path.with_suffix(f".{kind}") for kind in played.files if getattr(options, kind)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page)
+    for kind, file in files.items():
+        played.write(kind, found, file, title=f"{title}, {', '.join(details)}")
+    for file in (path, *files.values()):
+        sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -80,10 +96,10 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(
                 f"--{name} {getattr(options, name)}; expected 0 or more; change --{name}"
             )
-    if options.set and not options.policy.startswith(SCRIPTED):
+    if options.set and options.env is None and not options.policy.startswith(SCRIPTED):
         raise ConfigError(
-            f"--set changes what a scripted policy plays, but '{options.policy}' brings its own "
-            "configuration; leave --set out, or choose scripted:<name>"
+            f"--set changes the env that a policy plays in, but '{options.policy}' brings its own; add "
+            "--env <name>, choose scripted:<name>, or leave --set out"
         )
     if options.output is not None:
         if options.output.suffix != ".html":
@@ -95,19 +111,69 @@ def _check(options: argparse.Namespace) -> None:
         check_viz()
 
 
-def _first(wanted: str | None, episodes: Sequence[Recording]) -> int:
-    """The index of the first episode that ended as wanted, for the policy's side."""
+def _home(options: argparse.Namespace) -> str | None:
+    """Where a planner flies if no env is named; pilots of air combat are at home in the default."""
+    name = options.policy.removeprefix(SCRIPTED)
+    if name == options.policy or any(word.startswith("env=") for word in options.set):
+        return None
+    with contextlib.suppress(ConfigError):
+        group_option("planner", name)
+        return "navigation"
+    return None
+
+
+def _player(
+    options: argparse.Namespace, config: Any
+) -> type[CombatReplay] | type[NavigationReplay]:
+    """What plays and shows episodes of this env, and can do what was asked for."""
+    env = config.env.name
+    player = _PLAYERS.get(str(config.env._target_).rpartition(".")[2])
+    if player is None:
+        raise ConfigError(
+            f"env '{env}' has no replay; expected air combat or drone navigation; choose another run"
+        )
+    if options.outcome not in (None, *player.outcomes):
+        raise ConfigError(
+            f"--outcome {options.outcome}; env '{env}' knows {', '.join(player.outcomes)}; "
+            "change --outcome"
+        )
+    if options.acmi and "acmi" not in player.files:
+        raise ConfigError(
+            f"--acmi is for fights of aircraft, and env '{env}' has none; leave --acmi out"
+        )
+    return player
+
+
+def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
+    """The index of the first episode that ended as wanted; `collision` is every collision_..."""
     if wanted is None:
         return 0
-    results = {0: "win", 1: "loss", None: "draw"}
-    endings = [results[recorded.winner] for recorded in episodes]
-    if wanted not in endings:
-        counts = ", ".join(f"{name} {endings.count(name)}" for name in results.values())
+    found = {
+        name: [
+            index
+            for index, ending in enumerate(played.endings)
+            if ending == name or ending.startswith(f"{name}_")
+        ]
+        for name in played.outcomes
+    }
+    if not found[wanted]:
+        counts = ", ".join(f"{name} {len(indices)}" for name, indices in found.items())
         raise ConfigError(
-            f"no {wanted} in {len(episodes)} episodes ({counts}); "
+            f"no {wanted} in {len(played.endings)} episodes ({counts}); "
             "choose another --outcome, --seed or --episode to begin with"
         )
-    return endings.index(wanted)
+    return found[wanted][0]
+
+
+def _setting(options: argparse.Namespace, config: Any) -> tuple[str, str]:
+    """Whom or where the policy plays: for titles, and for the names of files."""
+    against = options.opponent or rival(config)
+    if against is not None:
+        return f"against {against}", Path(against).stem
+    env = str(config.env.name)
+    if str(config.shield._target_).endswith(".Unshielded"):
+        return f"in {env}", env
+    return f"in {env}, shielded", f"{env}-shielded"
 
 
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
@@ -119,10 +185,10 @@ def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
 
 
 def _default_output(
-    state: dict[str, Any] | None, label: str, against: str, seed: int, episode: int
+    state: dict[str, Any] | None, label: str, setting: str, seed: int, episode: int
 ) -> Path:
     """In the run's replays/, or outputs/replays/ for what belongs to no run."""
-    name = f"{Path(against).stem}-seed{seed}" + (f"-episode{episode}" if episode else "")
+    name = f"{setting}-seed{seed}" + (f"-episode{episode}" if episode else "")
     if state is None:
         return OUTPUTS / "replays" / f"{label.removeprefix(SCRIPTED)}-{name}.html"
     checkpoint = Path(label)
@@ -131,31 +197,10 @@ def _default_output(
     return OUTPUTS / "replays" / f"{checkpoint.stem}-{name}.html"
 
 
-def _write(
-    options: argparse.Namespace, recorded: Recording, path: Path, title: str, details: str
-) -> None:
-    """The page, and whatever else was asked for beside it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, fight_page(recorded, drawing, title=title, subtitle=details))
-    written = [path]
-    if options.acmi:
-        written.append(path.with_suffix(".acmi"))
-        write_atomically(written[-1], acmi(recorded, title=f"{title}, {details}"))
-    for wanted, suffix, write in (
-        (options.png, ".png", write_png),
-        (options.mp4, ".mp4", write_mp4),
-    ):
-        if wanted:
-            written.append(path.with_suffix(suffix))
-            write(recorded, written[-1], title=f"{title}, {details}")
-    for file in written:
-        sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="navrl replay",
-        description="Play one episode and write it as one HTML file: open it in any browser.",
+        description="Play one episode, or 64 of navigation, into one HTML file for any browser.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -163,15 +208,18 @@ def _parser() -> argparse.ArgumentParser:
         "policy",
         nargs="?",
         default="latest",
-        help="latest | best | a run directory | a checkpoint | scripted:<opponent> | scripted:random",
+        help="latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>",
     )
     parser.add_argument("--opponent", metavar="NAME", help="whom it plays; default: the run's own")
+    parser.add_argument("--env", metavar="NAME", help="where it plays; default: the run's own")
+    parser.add_argument("--shield", metavar="NAME", help="none | on; default: the run's own")
     parser.add_argument("--seed", type=int, default=_EVALUATION_SEED, help="default: %(default)s")
     parser.add_argument("--episode", type=int, default=0, help="which one of the seed; default: 0")
     parser.add_argument(
         "--outcome",
-        choices=("win", "loss", "draw"),
-        help=f"the first such episode among {SEARCHED}, from --episode on",
+        metavar="NAME",
+        help=f"begin with the first such episode of {SEARCHED}, from --episode on: "
+        f"{' | '.join(CombatReplay.outcomes)}, or {' | '.join(NavigationReplay.outcomes)}",
     )
     parser.add_argument(
         "--output", type=Path, metavar="FILE.html", help="default: <run>/replays/<names>.html"
@@ -185,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="options of a scripted fight, as for navrl train: env.sim.channels=2",
+        help="options of --env or a scripted policy, as for navrl train: env.sim.channels=2",
     )
     return parser
 

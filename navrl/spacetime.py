@@ -17,7 +17,7 @@ from navrl.options import check_writable
 from navrl.sims.combat_params import CombatParams
 from navrl.sims.combat_state import CombatState, opening_state
 from navrl.sims.flight import Motion
-from navrl.view.film import check_viz
+from navrl.view.footage import check_viz
 from navrl.view.spacetime import drawing, steered
 from navrl.view.spacetime_picture import write_png
 

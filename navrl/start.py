@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from navrl.checkpoint import find, load
-from navrl.config import ConfigError
+from navrl.config import ConfigError, group_option
 from navrl.options import check_whole
-from navrl.subject import OUTPUTS, opponent_option, scenario_option
+from navrl.subject import OUTPUTS
 
 _SAVED = (
     *("agent", "env", "collector", "curriculum", "loggers", "rng"),
@@ -49,19 +51,8 @@ def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]
     """Iterations done and in all; raises about every number that would only fail hours later."""
     check_whole(cfg, "num_envs", "rollout_steps", "total_frames", "eval_episodes", least=1)
     check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
-    if isinstance(cfg.eval_opponents, str):
-        raise ConfigError(
-            f"eval_opponents = {cfg.eval_opponents}; expected a list; write eval_opponents="
-            f"[{cfg.eval_opponents}]"
-        )
-    for opponent in cfg.eval_opponents:
-        if "checkpoint" in opponent_option(opponent):  # who "latest" is changes while the run saves
-            raise ConfigError(
-                f"eval_opponents = {list(cfg.eval_opponents)}; expected scripted pilots; measure against a "
-                "policy with `navrl evaluate opponent=checkpoint`; change eval_opponents"
-            )
-    if cfg.eval_scenario is not None:
-        scenario_option(cfg.eval_scenario)
+    if "opponent" in cfg:
+        _check_examination(cfg)
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
     done = 0 if saved is None else saved["iteration"]
     total = math.ceil(cfg.total_frames / frames_per_iteration)
@@ -72,6 +63,45 @@ def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]
             f"add total_frames={2 * frames}"
         )
     return done, total
+
+
+def _check_examination(cfg: DictConfig) -> None:
+    """Raise about opponents and openings that the final evaluation would not find."""
+    if isinstance(cfg.eval_opponents, str):
+        raise ConfigError(
+            f"eval_opponents = {cfg.eval_opponents}; expected a list; write eval_opponents="
+            f"[{cfg.eval_opponents}]"
+        )
+    for opponent in cfg.eval_opponents:
+        if "checkpoint" in group_option(
+            "opponent", opponent
+        ):  # who "latest" is changes while the run saves
+            raise ConfigError(
+                f"eval_opponents = {list(cfg.eval_opponents)}; expected scripted pilots; measure against a "
+                "policy with `navrl evaluate opponent=checkpoint`; change eval_opponents"
+            )
+    if cfg.eval_scenario is not None:
+        group_option("scenario", cfg.eval_scenario)
+
+
+@contextlib.contextmanager
+def naming_changes(cfg: DictConfig) -> Iterator[None]:
+    """A complaint that the saved episodes do not fit names the options which change them now."""
+    try:
+        yield
+    except ValueError as error:
+        parts = re.findall(
+            r"\$\{(\w+)", str(OmegaConf.to_container(cfg.env))
+        )  # ${opponent} and others
+        said = HydraConfig.get().overrides.task
+        changes = [word for word in said if re.split(r"[.=]", word)[0] in {"env", *parts}]
+        blamed = [word for word in changes if not word.startswith("scenario")]  # has no memory
+        if not blamed:
+            raise
+        raise ConfigError(
+            f"{' '.join(blamed)} changes what an env remembers of its episodes; expected what the run was "
+            f"saved with; leave {' '.join(blamed)} out, or start a new run without resume="
+        ) from error
 
 
 def folder_of(checkpoint: Path, fresh: Path) -> Path:

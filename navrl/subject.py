@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,37 +14,82 @@ from tensordict import TensorDictBase
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
 from navrl.checkpoint import check_fits, find, load
-from navrl.config import ConfigError, build, compose, from_json
+from navrl.config import ConfigError, build, compose, compose_all, from_json, group_option
 from navrl.opponents.frozen import Frozen, Seat
 from navrl.options import pick_device
 
 OUTPUTS = Path("outputs")
 SCRIPTED = "scripted:"
+_INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", "env.sim.frame")
 
 Act = Callable[[TensorDictBase], TensorDictBase]
 
 
 def find_subject(
-    policy: str, *, device: str, opponent: Any = None, overrides: Sequence[str] = ()
+    policy: str,
+    *,
+    device: str,
+    env: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
 ) -> tuple[DictConfig, dict[str, Any] | None, str]:
-    """Configuration, checkpoint if any, and name of a policy; `opponent` is YAML, None: the run's own."""
+    """Configuration, checkpoint if any, and name of a policy.
+
+    It plays in the env of its run, or in `env` with these overrides; `changes` are the YAML of groups that
+    replace what the run has, such as opponent.
+    """
     state: dict[str, Any] | None = None
     if policy.startswith(SCRIPTED):
-        config, label = compose("train", overrides), policy
+        config, label = compose("train", [*_env_override(env), *overrides]), policy
     else:
         path = find(policy, OUTPUTS)
         state = load(path)
         config, label = from_json(state["config"]), str(path)
+        if env is not None:
+            elsewhere = compose("train", [*_env_override(env), *overrides])
+            config = _interface_kept(elsewhere, config)
+        elif overrides:
+            raise ConfigError(
+                f"--set changes the env that a policy plays in, but '{policy}' brings its own; name one with "
+                "env=<name>, choose scripted:<name>, or leave --set out"
+            )
+    config = examination(config, changes or {})
     with open_dict(config):
         config.device = device
-        if opponent is not None:
-            config.opponent = opponent
-        if (
-            config.eval_scenario is not None
-        ):  # then training draws openings that no evaluation means
-            config.scenario = scenario_option(config.eval_scenario)
     pin_opponent(config)
     return config, state, label
+
+
+def examination(config: DictConfig, changes: Mapping[str, Any]) -> DictConfig:
+    """The same with the openings and worlds of evaluations, which training never sees, and with `changes`."""
+    config = config.copy()
+    for group, options in changes.items():
+        if group not in config:
+            raise ConfigError(
+                f"env '{config.env.name}' has no {group}; leave {group}= out, or choose another env"
+            )
+        with open_dict(config):
+            config[group] = options
+    if "scenario" in config and config.eval_scenario is not None:
+        with open_dict(config):
+            config.scenario = group_option("scenario", config.eval_scenario)
+    if "held_out" in config.env:
+        config.env.held_out = True
+    return config
+
+
+def _interface_kept(elsewhere: DictConfig, config: DictConfig) -> DictConfig:
+    """The other env, but the policy sees and decides as it was trained to."""
+    with open_dict(elsewhere):
+        for key in ("agent", *_INTERFACE):
+            own = OmegaConf.select(config, key)
+            if own is not None and OmegaConf.select(elsewhere, key) is not None:
+                OmegaConf.update(elsewhere, key, own, merge=False)
+    return elsewhere
+
+
+def _env_override(env: str | None) -> list[str]:
+    return [] if env is None else [f"env={env}"]
 
 
 def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
@@ -61,10 +107,10 @@ def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, 
     if name == "random":
         return RandomPolicy(env=env)
     try:
-        option = opponent_option(name)
+        option = group_option(env.scripts, name)
     except ConfigError as error:
         raise ConfigError(
-            str(error).replace("Unknown opponent", "Unknown scripted policy")
+            str(error).replace(f"Unknown {env.scripts}", "Unknown scripted policy")
         ) from error
     return ScriptedPolicy(env=env, pilot=build(option))
 
@@ -90,20 +136,26 @@ def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
     agent.load_state_dict(state["agent"])
 
 
-def opponent_option(name: str) -> Any:
-    """The YAML of one opponent, by name."""
-    return compose("train", [f"opponent={name}"]).opponent
+def choices_of(
+    state: Mapping[str, Any] | None, *, env: str | None, overrides: Sequence[str]
+) -> Mapping[str, Any]:
+    """The option of every group in the subject that these arguments of find_subject name."""
+    if state is not None and env is None:
+        return dict(state["choices"])
+    return dict(compose_all("train", [*_env_override(env), *overrides]).hydra.runtime.choices)
 
 
-def scenario_option(name: str) -> Any:
-    """The YAML of one scenario, by name."""
-    return compose("train", [f"scenario={name}"]).scenario
+def rival(config: DictConfig, choices: Mapping[str, Any] = MappingProxyType({})) -> str | None:
+    """What the opponent is called, where there is one.
 
-
-def opponent_name(config: DictConfig) -> str:
-    """What the opponent of a configuration is called; a checkpoint goes by its place."""
+    A checkpoint goes by its place, a pilot by the option that was chosen, or else by its class.
+    """
+    if "opponent" not in config:
+        return None
     if "checkpoint" in config.opponent:
         return str(config.opponent.checkpoint)
+    if choices.get("opponent") is not None:
+        return str(choices["opponent"])
     return str(config.opponent._target_).rpartition(".")[2].lower()
 
 
@@ -130,7 +182,9 @@ def install_opponent(env: Any) -> None:
                 f"with {env.team_size}"
             )
         with open_dict(config):
-            config.opponent = opponent_option("straight")  # specs need an env, and that an opponent
+            config.opponent = group_option(
+                "opponent", "straight"
+            )  # specs need an env, and that an opponent
             config.device = str(env.device)
         home = build_env(config, num_envs=1, seed=0, compile_mode="off")
         policy: Any = build_policy(str(path), config, state, home)

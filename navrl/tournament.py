@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.config import ConfigError, build, compose, run_plain
+from navrl.config import ConfigError, build, compose, group_option, run_plain
 from navrl.loggers.format import duration
 from navrl.opponents.base import Pilot
-from navrl.opponents.match import play
+from navrl.opponents.match import play_both_ways
 from navrl.options import check_writable, pick_device, set_threads
 from navrl.ratings import Payoff, Rating, bradley_terry
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.sims import random
-from navrl.subject import opponent_option
 from navrl.view.matrix import svg
 
 _EVALUATION_SEED = 1_000_003  # the episodes of `navrl evaluate`
@@ -67,8 +66,8 @@ def tournament(options: argparse.Namespace) -> None:
     key = _episode_keys(options.seed, options.episodes, device)
     results = []
     for row, column in _told(list(itertools.combinations(pilots, 2))):
-        sides = (pilots[row], pilots[column])
-        results.append(_result(row, column, play(params, scenario, sides, key)))
+        ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
+        results.append(_result(row, column, ends))
     _report(options, list(pilots), results)
 
 
@@ -185,7 +184,9 @@ def _episode_keys(seed: int, episodes: int, device: torch.device) -> Tensor:
 def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
     """Those asked for, or all that opponent=scripts knows, and the variants."""
     wanted = options.pilots
-    names = list(opponent_option("scripts").pilots) if wanted is None else wanted.split(",")
+    names = (
+        list(group_option("opponent", "scripts").pilots) if wanted is None else wanted.split(",")
+    )
     variants = {words[0]: words[1:] for words in options.variant}
     if len({*names, *variants}) < max(2, len(names) + len(options.variant)):
         raise ConfigError(
@@ -197,7 +198,7 @@ def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
             "--variant lacks a pilot; expected NAME PILOT KEY=VALUE, "
             "as in rash crank fire_fraction=[1.4,1.5]; change --variant"
         )
-    made = {name: build(opponent_option(name)) for name in names}
+    made = {name: build(group_option("opponent", name)) for name in names}
     for name, (pilot, *changes) in variants.items():
         overrides = [f"opponent={pilot}", *(f"opponent.{change}" for change in changes)]
         made[name] = build(compose("train", overrides).opponent)
@@ -206,7 +207,7 @@ def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
 
 def _check(options: argparse.Namespace) -> None:
     """Raise about what can be seen to be wrong before anything is played."""
-    for name, least in (("episodes", 1), ("seed", 0)):
+    for name, least in (("episodes", 2), ("seed", 0)):
         if getattr(options, name) < least:
             raise ConfigError(
                 f"--{name} {getattr(options, name)}; expected {least} or more; change --{name}"
@@ -240,7 +241,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("NAME", "PILOT KEY=VALUE"),
         help="another pilot: PILOT with other thresholds, called NAME; may be given several times",
     )
-    parser.add_argument("--episodes", type=int, default=1000, help="of each pair; default: 1000")
+    parser.add_argument(
+        "--episodes",
+        type=int,
+        default=1000,
+        help="of each pair, half of them with seats exchanged; default: 1000",
+    )
     parser.add_argument("--seed", type=int, default=_EVALUATION_SEED, help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also the numbers")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also the tables, as text")

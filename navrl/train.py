@@ -23,10 +23,18 @@ from navrl.evaluate import measure, measure_all, play
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
-from navrl.options import pick_device, set_threads
+from navrl.options import enough_memory, pick_device, set_threads
 from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
-from navrl.start import Start, folder_of, iterations, latest_link, leave_nothing, saved_run
+from navrl.start import (
+    Start,
+    folder_of,
+    iterations,
+    latest_link,
+    leave_nothing,
+    naming_changes,
+    saved_run,
+)
 from navrl.subject import OUTPUTS, install_opponent, load_agent, pin_opponent
 
 
@@ -43,18 +51,25 @@ def train(cfg: DictConfig) -> float:
             chosen, path = saved["choices"], folder_of(checkpoint, path)
         pin_opponent(cfg)
         start = Start(cfg, chosen, saved, str(checkpoint), *iterations(cfg, saved))
-        learners = _build(start)
+        with enough_memory("num_envs", cfg.num_envs):
+            learners = _build(start)
     except (ValueError, OSError):
         leave_nothing(path)
         raise
-    with RunDirectory(
-        path,
-        config=OmegaConf.to_yaml(cfg),
-        overrides=overrides,
-        device=str(learners.env.device),
-        latest=latest_link(path),
-        resumed_from=None if checkpoint is None else str(checkpoint),
-    ) as run:
+    except KeyboardInterrupt:
+        leave_nothing(path)
+        raise KeyboardInterrupt("nothing was trained, nothing saved") from None
+    with (
+        RunDirectory(
+            path,
+            config=OmegaConf.to_yaml(cfg),
+            overrides=overrides,
+            device=str(learners.env.device),
+            latest=latest_link(path),
+            resumed_from=None if checkpoint is None else str(checkpoint),
+        ) as run,
+        enough_memory("num_envs", cfg.num_envs),
+    ):
         return _run(start, learners, run)
 
 
@@ -84,6 +99,8 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
         if start.saved is not None:
             _restore_records(start.saved, records)
         with Interrupt() as interrupt:
+            if start.saved is not None:
+                interrupt.saved_at(start.saved["frames"])
             metrics = _loop(start, learners, records, interrupt)
         learners.collector.shutdown()
         records.saver.close()
@@ -118,13 +135,14 @@ def _loop(
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)
         with monitor.section("curriculum"):
+            stage = curriculum.stage  # in which these episodes were played
             after = run.frames + rollout.numel()
             metrics |= curriculum.after(iteration, after, rollout, loggers.note)
         frames = run.frames = frames + rollout.numel()
         evaluated = bool(cfg.eval_every) and iteration % cfg.eval_every == 0
         if evaluated:
             with monitor.section("evaluate"):
-                metrics |= measure(cfg, agent, cfg.opponent)
+                metrics |= measure(cfg, agent, {}, seed=cfg.eval_seed)
         timing = monitor.pop(frames)
         if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
@@ -132,21 +150,26 @@ def _loop(
         last = iteration == start.total or interrupt.requested
         if saver.due(iteration) or evaluated or last:
             state = _state(start, learners, records, iteration)
-            _save(records, state, _score(cfg, env, metrics), last=last)
+            if _save(records, state, _score(cfg, env, metrics), stage, last=last):
+                interrupt.saved_at(frames)
         if last:
             break
     return metrics | {"iteration": iteration}
 
 
-def _save(records: Records, state: dict[str, Any], score: float | None, *, last: bool) -> None:
-    """Save; a full disk costs this checkpoint and not the run, unless it was the last chance."""
+def _save(
+    records: Records, state: dict[str, Any], score: float | None, stage: int, *, last: bool
+) -> bool:
+    """Save if anything is to be saved, and say whether; a full disk costs this checkpoint and not the run, unless it was the last chance."""
     try:
-        records.saver.save(state, frames=state["frames"], score=score)
+        path = records.saver.save(state, frames=state["frames"], score=score, stage=stage)
         records.run.set_status("running")  # with the frames that a crash would lose nothing of
     except OSError as error:
         if last:
             raise
         records.loggers.note(f"not saved ({error}); the run goes on and tries again")
+        return False
+    return path is not None
 
 
 def _build(start: Start) -> Learners:
@@ -181,7 +204,8 @@ def _build(start: Start) -> Learners:
     )
     if start.saved is not None:  # before the run is opened: what does not fit changes nothing there
         load_agent(agent, start.saved, start.origin)
-        env.load_runtime_state(start.saved["env"])
+        with naming_changes(cfg):
+            env.load_runtime_state(start.saved["env"])
         curriculum.load_state_dict(start.saved["curriculum"])
         collector.load_runtime_state(start.saved["collector"])
     return Learners(env, agent, collector, curriculum)
@@ -257,7 +281,7 @@ def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:
 
 
 def _score(cfg: DictConfig, env: Any, metrics: dict[str, float]) -> float | None:
-    """What `best` goes by: the evaluation where there is one, else the training episodes."""
+    """What `best` goes by within a stage: the evaluation if there is one, else the training episodes."""
     source = "eval" if cfg.eval_every else "episode"
     return metrics.get(f"{source}/{env.objective}")
 

@@ -13,7 +13,7 @@ import pytest
 import navrl.evaluate
 import navrl.train
 from navrl.checkpoint import find, load
-from navrl.checkpoint.state import write_state
+from navrl.checkpoint.state import intact_facts, write_state
 from navrl.loggers import Loggers, read_metrics
 from navrl.train import _worst
 from tests.curriculum.school import command, differences
@@ -22,6 +22,7 @@ CONF = Path(__file__).parent / "curriculum" / "conf"
 TINY = (
     f"--config-dir={CONF}",
     *("experiment=debug", "logger=none", "eval_opponents=[]", "curriculum=tiny"),
+    *("checkpoint.save_every=1", "checkpoint.keep_last=8"),
 )
 ITERATIONS = 8  # first until 2, second until 4, then the league
 TOTAL = f"total_frames={128 * ITERATIONS}"
@@ -73,6 +74,12 @@ def here(folder, monkeypatch):
 def test_the_whole_run_goes_through_all_stages(here):
     stages = [row["curriculum/stage"] for row in rows("whole")]
     assert stages == [1.0] + 2 * [2.0] + 5 * [3.0], "the stage after the iteration"
+    # A score belongs to the stage whose episodes it is of, which is that before the examination.
+    facts = [
+        intact_facts(path) for path in sorted(Path("outputs/whole/checkpoints").glob("*.ckpt"))
+    ]
+    assert [found.stage for found in facts] == [0, 0, 1, 1, 2, 2, 2, 2]
+    assert intact_facts(find("outputs/whole/checkpoints/best", Path("outputs"))).stage == 2
     state = state_of("whole")["curriculum"]
     assert state["stage"] == "play"
     assert list(state["league"]["snapshots"]) == ["snapshot000", "snapshot001"]
@@ -156,7 +163,7 @@ def test_the_documented_example_starts(tmp_path, monkeypatch):
     place.write_text(example)
     options = ("experiment=debug", "logger=none", "eval_opponents=[]", "total_frames=128")
     mine = ("--config-dir=my_conf", "curriculum=mine", "hydra.run.dir=outputs/mine")
-    assert command(navrl.train.main, *mine, *options) == 0
+    assert command(navrl.train.main, *mine, *options, "num_envs=32") == 0
     config = load(find("mine", tmp_path / "outputs"))["config"]
     assert list(config["curriculum"]["lessons"]) == ["chase", "league"]
 

@@ -9,7 +9,8 @@ from hydra.core.global_hydra import GlobalHydra
 from tensordict import TensorDict
 
 import navrl.evaluate
-from navrl.evaluate import play, summarise
+from navrl.config import compose
+from navrl.evaluate import measure_all, play, summarise
 
 
 class Clockwork:
@@ -42,6 +43,21 @@ def test_every_env_plays_one_episode_and_short_ones_count_once():
     assert env.clock == 5, "it stops when the longest first episode ends"
 
 
+def test_the_final_evaluation_plays_episodes_by_which_nothing_was_decided(monkeypatch):
+    seeds = []
+
+    def measure(config, agent, changes, *, seed):
+        seeds.append(seed)
+        return {"eval/win": 1.0}
+
+    monkeypatch.setattr(navrl.evaluate, "measure", measure)
+    config = compose("train", ["eval_opponents=[straight,crank]", "eval_seed=41"])
+    found = measure_all(config, None, lambda line: None)
+    assert found == {"eval/straight/win": 1.0, "eval/crank/win": 1.0}
+    assert seeds == [42, 42]
+    assert compose("evaluate").seed == compose("train").eval_seed + 1
+
+
 def test_rates_get_wilson_and_the_rest_students_t():
     found = summarise({"win": [1.0, 1.0, 0.0, 1.0], "launches": [0.0, 0.0, 0.0, 0.0]}, ["win"])
     # Wilson, 3 of 4, z = 1.96: centre (p + z^2/2n)/(1 + z^2/n) = 0.62753, half width 0.32687
@@ -67,6 +83,25 @@ def evaluate(tmp_path, monkeypatch, capsys):
         return code, capsys.readouterr()
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["opponent=scripts"], "scripts"),
+        ([], "mixture"),
+        (["--set", "opponent=scripts"], "scripts"),
+        (["opponent=phase2", "--set", "opponent=scripts"], "phase2"),
+    ],
+)
+def test_the_opponent_is_told_by_the_option_that_was_chosen(evaluate, arguments, name):
+    subject = ("checkpoint=scripted:straight", "num_episodes=1", "output=result.json")
+    short = [] if "--set" in arguments else ["--set"]
+    code, printed = evaluate(*subject, *arguments, *short, "env.sim.time_limit_s=2")
+    assert code == 0, printed.err
+    assert f"scripted:straight against {name}: 1 episodes" in printed.out
+    with open("result.json", encoding="utf-8") as file:
+        assert json.load(file)["opponent"] == name
 
 
 def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):

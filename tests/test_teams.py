@@ -121,7 +121,7 @@ def test_scripted_teams_are_measured(tmp_path, monkeypatch, capsys):
 def test_a_policy_that_was_trained_brings_its_own_fight(run, monkeypatch, capsys):
     monkeypatch.chdir(run)
     assert command(navrl.evaluate, "evaluate", "checkpoint=whole", "--set", "env.team_size=3") == 2
-    assert "or choose scripted:<name>" in one_sentence(capsys)
+    assert "choose scripted:<name>" in one_sentence(capsys)
 
 
 def one_sentence(capsys):

@@ -79,7 +79,7 @@ def test_variants_and_options_of_the_fight_count(tournament, tmp_path):
 
 
 def test_the_default_is_everybody(tournament):
-    code, printed = tournament("--episodes", "1", "env.sim.time_limit_s=2")
+    code, printed = tournament("--episodes", "2", "env.sim.time_limit_s=2")
     assert code == 0, printed.err
     assert "pair 28/28 | phase3 against stg_rule" in printed.err
 
@@ -115,7 +115,7 @@ def test_the_tables_by_hand():
         (["--pilots", "crank", "--variant", "crank", "phase2"], "two or more different names"),
         (["--variant", "bold"], "--variant lacks a pilot"),
         (["--variant", "bold", "crank", "fire_fractoin=[1,1]"], "did you mean"),
-        (["--episodes", "0"], "change --episodes"),
+        (["--episodes", "1"], "expected 2 or more; change --episodes"),
         (["--episodes", "many"], "--episodes"),
         (["--seed", "-1"], "change --seed"),
         (["--svg", "no/such/folder.svg"], "expected a file in an existing folder"),

@@ -6,11 +6,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torchrl.data import Composite
+from torchrl.data import Bounded, Composite, TensorSpec
 
-_ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "elu": nn.ELU}
+_ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "silu": nn.SiLU,
+    "elu": nn.ELU,
+    "leaky_relu": nn.LeakyReLU,
+}
 _CLIP = 10.0
 _SET_DIMS = 2  # entities, features
+_SCAN_DIMS = 3  # 1, beams, rings
 
 
 class Normaliser(nn.Module):
@@ -62,25 +69,42 @@ class EntityEncoder(nn.Module):
         # Not only the results of the absent: a NaN in there would come back as a gradient.
         told = self.layers(torch.where(present, entities, 0.0)).float()
         mean = torch.where(present, told, 0.0).sum(-2) / present.sum(-2).clamp_min(1)
-        highest = torch.where(present, told, torch.finfo(told.dtype).min).amax(-2)
+        # Not amax: its gradient, shared out among equals, takes as long as the rest of a gradient step.
+        highest = torch.where(present, told, torch.finfo(told.dtype).min).max(-2).values
         return torch.cat([mean, torch.where(present.any(-2), highest, 0.0)], -1)
 
 
-class Leaves(NamedTuple):
-    """Features of every observation leaf by name, in alphabetical order."""
+class Entities(NamedTuple):
+    """The leaf of a set: how many entities at most, and how many numbers each."""
 
-    vectors: dict[str, int]
-    entities: dict[str, int]  # sets; the leaf called mask_of(name) says who is present
+    number: int
+    features: int
+
+
+class Scan(NamedTuple):
+    """The leaf of a lidar: beams around, rings from low to high."""
+
+    beams: int
+    rings: int
+    largest: float  # the upper bound in the spec, 1 where it has none: divided by it a scan has unit scale
+
+
+class Leaves(NamedTuple):
+    """What is known of every observation leaf by name, in alphabetical order."""
+
+    vectors: dict[str, int]  # features
+    entities: dict[str, Entities]  # sets; the leaf called mask_of(name) says who is present
+    scans: dict[str, Scan]
 
 
 def observation_leaves(observation_spec: Composite) -> Leaves:
-    """Vectors (F,), and entities (E, F) with a bool leaf (E,) beside them, which is no feature."""
+    """Vectors (F,), entities (E, F) with a bool leaf (E,) beside them, and scans (1, beams, rings)."""
     spec = observation_spec["observation"]
     shapes = {name: spec[name].shape[len(spec.shape) :] for name in sorted(spec.keys())}
     masks = {
         name for name in shapes if name.endswith(mask_of("")) and spec[name].dtype == torch.bool
     }
-    leaves = Leaves({}, {})
+    leaves = Leaves({}, {}, {})
     for name, shape in shapes.items():
         if name in masks:
             continue
@@ -91,14 +115,20 @@ def observation_leaves(observation_spec: Composite) -> Leaves:
             and mask_of(name) in masks
             and shapes[mask_of(name)] == shape[:1]
         ):
-            leaves.entities[name] = shape[1]
+            leaves.entities[name] = Entities(*shape)
+        elif len(shape) == _SCAN_DIMS and shape[0] == 1:
+            leaves.scans[name] = Scan(shape[1], shape[2], _upper_bound(spec[name]))
         else:
             raise ValueError(
                 f"observation leaf {name!r} has shape {tuple(shape)}; expected a vector, or entities with a "
-                f"bool leaf {mask_of(name)!r} of shape {tuple(shape[:1])} beside them; change the env's "
-                "observation or add an encoder to navrl/agents/encoders.py"
+                f"bool leaf {mask_of(name)!r} of shape {tuple(shape[:1])} beside them, or a scan (1, beams, "
+                "rings); change the env's observation or add an encoder to navrl/agents/encoders.py"
             )
     return leaves
+
+
+def _upper_bound(spec: TensorSpec) -> float:
+    return float(spec.high.max()) if isinstance(spec, Bounded) else 1.0
 
 
 def mask_of(name: str) -> str:
@@ -108,19 +138,29 @@ def mask_of(name: str) -> str:
 
 def dense(inputs: int, sizes: Sequence[int], activation: str, *, option: str) -> nn.Sequential:
     """Linear layers with an activation after each; `option` is where the sizes come from."""
+    check_sizes(sizes, option)
+    layers: list[nn.Module] = []
+    for before, width in itertools.pairwise([inputs, *sizes]):
+        layers += [linear(before, width, 2.0**0.5), activation_of(activation)]
+    return nn.Sequential(*layers)
+
+
+def check_sizes(sizes: Sequence[int], option: str) -> None:
+    """Refuse widths that make no layers; `option` is where they come from."""
     if not sizes or min(sizes) < 1:
         raise ValueError(
             f"agent.{option} = {list(sizes)}; expected one or more positive widths; change agent.{option}"
         )
-    if activation not in _ACTIVATIONS:
+
+
+def activation_of(name: str) -> nn.Module:
+    """The activation that agent.activation names."""
+    if name not in _ACTIVATIONS:
         raise ValueError(
-            f"agent.activation = {activation!r}; expected one of {', '.join(_ACTIVATIONS)}; "
+            f"agent.activation = {name!r}; expected one of {', '.join(_ACTIVATIONS)}; "
             "change agent.activation"
         )
-    layers: list[nn.Module] = []
-    for before, width in itertools.pairwise([inputs, *sizes]):
-        layers += [linear(before, width, 2.0**0.5), _ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers)
+    return _ACTIVATIONS[name]()
 
 
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:

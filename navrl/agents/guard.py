@@ -46,10 +46,10 @@ def _culprit(rollout: TensorDictBase) -> str:
     return "the rollout is finite, so the loss or the weights overflowed"
 
 
-def require_positive(**values: float) -> None:
-    """Raise about the first agent option that is not above 0."""
+def require_positive(**values: float | None) -> None:
+    """Raise about the first agent option that is not above 0; one that is None is not wanted."""
     for name, value in values.items():
-        if not value > 0:
+        if value is not None and not value > 0:
             raise ValueError(f"agent.{name} = {value}; expected more than 0; change agent.{name}")
 
 

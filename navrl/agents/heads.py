@@ -59,6 +59,7 @@ class BetaHead(Head):
 
     low: Tensor
     high: Tensor
+    least = 1.0  # alpha and beta
 
     def __init__(self, *, low: Tensor, high: Tensor) -> None:
         super().__init__(uniform=_flat_betas(low), mask_size=0)
@@ -67,7 +68,7 @@ class BetaHead(Head):
 
     def forward(self, outputs: Tensor, mask: Tensor) -> ScaledBeta:
         """Densities with at most one peak, because alpha and beta are above 1."""
-        alpha, beta = (1.0 + functional.softplus(outputs)).chunk(2, -1)
+        alpha, beta = (self.least + functional.softplus(outputs)).chunk(2, -1)
         return ScaledBeta(alpha, beta, self.low, self.high)
 
 

@@ -1,17 +1,17 @@
 """What PPO minimises: TorchRL's ClipPPOLoss without synchronisations, and blind to the dead."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
+from torch.nn import functional
 from torchrl.objectives import ClipPPOLoss
 
 from navrl.agents.team import ALIVE
 
 _OPTIONS: dict[str, Any] = {
     "functional": False,  # ordinary modules: hooks, DDP and checkpoints work
-    "loss_critic_type": "l2",
     "normalize_advantage": True,
     "log_explained_variance": False,  # per minibatch; we log it once per rollout
 }
@@ -19,21 +19,52 @@ _MEANS = ("entropy", "kl_approx", "clip_fraction")  # which the stock class take
 _LEAST_SPREAD = 1e-6  # of advantages, as in the stock class
 
 
+class LossTerms(NamedTuple):
+    """What YAML says of the loss."""
+
+    clip_epsilon: float
+    entropy_coef: float
+    critic_coef: float
+    huber_delta: float | None  # None: all errors of values count squared
+    value_clip: float | None
+
+    def value_error(self, value: Tensor, target: Tensor, before: Tensor) -> Tensor:
+        """Of every frame on its own; `before` is the value with which the iteration began."""
+        error = self._distance(value, target)
+        if self.value_clip is None:
+            return error
+        held = before + (value - before).clamp(-self.value_clip, self.value_clip)
+        return torch.maximum(error, self._distance(held, target))
+
+    def _distance(self, value: Tensor, target: Tensor) -> Tensor:
+        if self.huber_delta is None:
+            return functional.mse_loss(value, target, reduction="none")
+        return functional.huber_loss(value, target, reduction="none", delta=self.huber_delta)
+
+
 class PPOLoss(ClipPPOLoss):
     """ClipPPOLoss whose means are over the living, where frames have a leaf `alive` (B, 1).
 
     TorchRL takes its three losses over the frames of loss_mask_key. The rest is here: the scale of
-    advantages and the metrics. Without the leaf everything is stock, but for the entropy: that is
-    analytic, and the stock one asks the host whether it is finite.
+    advantages and the metrics. Entropy and value loss are our own, because the stock ones ask the host:
+    whether the entropy is finite, and whether to clip values.
     """
 
-    def __init__(self, *networks: Any, **options: Any) -> None:
-        super().__init__(*networks, **_OPTIONS, **options)
-        self.loss_mask_key = ALIVE
+    def __init__(self, policy: Any, critic: Any, terms: LossTerms, device: torch.device) -> None:
+        super().__init__(
+            policy,
+            critic,
+            clip_epsilon=terms.clip_epsilon,
+            entropy_coeff=terms.entropy_coef,
+            critic_coeff=terms.critic_coef,
+            device=device,
+            **_OPTIONS,
+        )
+        self.loss_mask_key, self._terms = ALIVE, terms
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The losses and metrics of a minibatch."""
-        out = super().forward(tensordict)
+        out = super().forward(self.actor_network.trunk.shared(tensordict))
         alive = tensordict.get(ALIVE, None)
         if alive is not None:
             living = alive.sum().clamp_min(1)
@@ -49,6 +80,12 @@ class PPOLoss(ClipPPOLoss):
             return log_weight, dist, kl, correction
         living = _Living(dist, alive.squeeze(-1))
         return torch.where(alive, log_weight, 0.0), living, torch.where(alive, kl, 0.0), correction
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, ...]:
+        """The value loss of every frame, and nothing for the two metrics that stock could add."""
+        before, target = (tensordict.get(key) for key in ("state_value", "value_target"))
+        value = self.critic_network(tensordict).get("state_value")
+        return self.critic_coeff * self._terms.value_error(value, target, before), None, None
 
     def _get_entropy(self, dist: Any, adv_shape: torch.Size) -> Tensor:
         return dist.entropy().unsqueeze(-1)

@@ -1,7 +1,8 @@
 """Networks built from an env's specs: normalisers and encoders per observation leaf, an MLP, a head."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import torch
 from tensordict import TensorDictBase
@@ -21,13 +22,25 @@ from navrl.agents.encoders import (
     observation_leaves,
 )
 from navrl.agents.heads import Head, head_for
+from navrl.agents.scans import scan_encoder
 from navrl.agents.team import ALIVE, action_of, frames_of, group_of, in_group
+from navrl.agents.values import ValueScale
 
 PRECISIONS = ("fp32", "bf16", "auto")
 
 
+class NetworkOptions(NamedTuple):
+    """What YAML says of networks."""
+
+    hidden_sizes: Sequence[int]
+    entity_sizes: Sequence[int]
+    lidar_encoder: str
+    activation: str
+    precision: str  # fp32 | bf16
+
+
 class Trunk(nn.Module):
-    """All leaves of an observation, normalised, sets of entities encoded, through an MLP to `outputs`."""
+    """All leaves of an observation, normalised, sets and scans encoded, through an MLP to `outputs`."""
 
     def __init__(
         self,
@@ -35,29 +48,40 @@ class Trunk(nn.Module):
         leaves: Leaves,
         normalisers: nn.ModuleDict,
         outputs: int,
-        hidden_sizes: Sequence[int],
-        entity_sizes: Sequence[int],
-        activation: str,
         output_gain: float,
-        precision: str,
+        options: NetworkOptions,
     ) -> None:
         super().__init__()
-        self.vectors, self.entities = tuple(leaves.vectors), tuple(leaves.entities)
+        self.vectors, self.entities, self.scans = (tuple(names) for names in leaves)
         self.normalisers = normalisers
-        self.bf16 = precision == "bf16"
-        encoders = {
-            leaf: EntityEncoder(features=features, sizes=entity_sizes, activation=activation)
-            for leaf, features in leaves.entities.items()
+        self.bf16 = options.precision == "bf16"
+        activation, sizes = options.activation, options.entity_sizes
+        encoders: dict[str, Any] = {
+            leaf: EntityEncoder(features=found.features, sizes=sizes, activation=activation)
+            for leaf, found in leaves.entities.items()
         }
+        for leaf, scan in leaves.scans.items():
+            encoders[leaf] = scan_encoder(options.lidar_encoder, scan, activation)
         self.encoders = nn.ModuleDict(encoders)
         inputs = sum([*leaves.vectors.values(), *(each.outputs for each in encoders.values())])
-        self.layers = dense(inputs, hidden_sizes, activation, option="hidden_sizes")
-        self.layers.append(linear(hidden_sizes[-1], outputs, output_gain))
+        self.layers = dense(inputs, options.hidden_sizes, activation, option="hidden_sizes")
+        self.layers.append(linear(options.hidden_sizes[-1], outputs, output_gain))
 
     @property
     def leaves(self) -> tuple[str, ...]:
         """The names of all that is read of an observation."""
-        return (*self.vectors, *self.entities, *(mask_of(leaf) for leaf in self.entities))
+        masks = (mask_of(leaf) for leaf in self.entities)
+        return (*self.vectors, *self.entities, *self.scans, *masks)
+
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that gives the outputs."""
+        *_, layer = self.layers
+        return cast("nn.Linear", layer)
+
+    def shared(self, frames: TensorDictBase) -> TensorDictBase:
+        """The frames with what policy and critic compute alike: here nothing."""
+        return frames
 
     def forward(self, tensordict: TensorDictBase) -> Tensor:
         """(..., outputs) in float32; with bf16 the matrix products, and so the outputs, are rounded."""
@@ -65,11 +89,14 @@ class Trunk(nn.Module):
             [self.normalisers[leaf](tensordict.get(("observation", leaf))) for leaf in leaves]
             for leaves in (self.vectors, self.entities)
         )
-        device = (vectors or sets)[0].device.type
+        device = self.last.weight.device.type
         with torch.autocast(device, dtype=torch.bfloat16, enabled=self.bf16):
             for leaf, entities in zip(self.entities, sets, strict=True):
                 present = tensordict.get(("observation", mask_of(leaf)))
                 vectors.append(self.encoders[leaf](entities, present))
+            for leaf in self.scans:
+                scan = tensordict.get(("observation", leaf))
+                vectors.append(self.encoders[leaf](scan).float())
             joined = torch.cat(vectors, -1) if len(vectors) > 1 else vectors[0]
             return self.layers(joined).float()
 
@@ -88,10 +115,11 @@ class Trunk(nn.Module):
 class Policy(TensorDictModuleBase):
     """Observation and mask to action and its log-probability; `version` counts updates.
 
-    It acts for every agent of the group `group`, or for the env's only one where that is None.
+    Its trunk is a Trunk, or another module with what a Trunk has. It acts for every agent of the group
+    `group`, or for the env's only one where that is None.
     """
 
-    def __init__(self, *, trunk: Trunk, head: Head, group: str | None, masked: bool) -> None:
+    def __init__(self, *, trunk: Any, head: Head, group: str | None, masked: bool) -> None:
         super().__init__()
         self.trunk, self.head, self.group, self.version = trunk, head, group, 0
         mask = ["action_mask"] if masked else []
@@ -116,11 +144,11 @@ class Policy(TensorDictModuleBase):
 
 
 class Critic(TensorDictModuleBase):
-    """Observation of one agent to state value."""
+    """Observation of one agent to its state value, in the units of `scale`."""
 
-    def __init__(self, *, trunk: Trunk) -> None:
+    def __init__(self, *, trunk: Any, scale: ValueScale) -> None:
         super().__init__()
-        self.trunk = trunk
+        self.trunk, self.scale = trunk, scale
         self.in_keys = [("observation", leaf) for leaf in trunk.leaves]
         self.out_keys = ["state_value"]
 
@@ -130,39 +158,32 @@ class Critic(TensorDictModuleBase):
         return tensordict
 
 
-def actor_critic(
+def separate_networks(
     *,
     observation_spec: Composite,
     action_spec: TensorSpec,
-    hidden_sizes: Sequence[int],
-    entity_sizes: Sequence[int],
-    activation: str,
-    precision: str,
+    options: NetworkOptions,
+    scale: ValueScale,
 ) -> tuple[Policy, Critic]:
-    """Separate networks that share only the observation's normalisers."""
+    """agent.network=separate: networks that share only the observation's normalisers."""
     group = group_of(observation_spec)
     spec, head = frames_of(observation_spec, group), head_for(action_of(action_spec, group))
     leaves = observation_leaves(spec)
-    sizes = {**leaves.vectors, **leaves.entities}
-    normalisers = nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()})
-
-    def trunk(outputs: int, gain: float) -> Trunk:
-        return Trunk(
-            leaves=leaves,
-            normalisers=normalisers,
-            outputs=outputs,
-            hidden_sizes=hidden_sizes,
-            entity_sizes=entity_sizes,
-            activation=activation,
-            output_gain=gain,
-            precision=precision,
-        )
-
+    sizes = leaves.vectors | {leaf: found.features for leaf, found in leaves.entities.items()}
+    trunk = partial(
+        Trunk,
+        leaves=leaves,
+        normalisers=nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()}),
+        options=options,
+    )
     # A small last layer: the first policy is close to uniform over choices, and centred on intervals.
     policy = Policy(
-        trunk=trunk(head.outputs, 0.01), head=head, group=group, masked="action_mask" in spec
+        trunk=trunk(outputs=head.outputs, output_gain=0.01),
+        head=head,
+        group=group,
+        masked="action_mask" in spec,
     )
-    return policy, Critic(trunk=trunk(1, 1.0))
+    return policy, Critic(trunk=trunk(outputs=1, output_gain=1.0), scale=scale)
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:

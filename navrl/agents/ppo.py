@@ -1,7 +1,6 @@
 """agent=ppo: proximal policy optimisation with TorchRL's ClipPPOLoss and GAE."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,10 +9,13 @@ from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives.value import GAE
 
+from navrl.agents.architectures import actor_critic
+from navrl.agents.descent import Descent, parameter_groups
 from navrl.agents.guard import diagnose, replay_slices, require_fractions, require_positive
-from navrl.agents.loss import PPOLoss, explained
-from navrl.agents.networks import actor_critic, resolve_precision
+from navrl.agents.loss import LossTerms, PPOLoss, explained
+from navrl.agents.networks import NetworkOptions, resolve_precision
 from navrl.agents.team import ALIVE, as_one_agent, inherited
+from navrl.agents.values import value_scale
 from navrl.compiled import CompiledLoss
 
 MINIBATCH_KEYS = (
@@ -23,6 +25,7 @@ MINIBATCH_KEYS = (
     "action_log_prob",
     "advantage",
     "value_target",
+    "state_value",
     ALIVE,
 )
 _STEP_METRICS = (
@@ -51,9 +54,14 @@ class PPO:
         discount: float,
         gae_lambda: float,
         clip_epsilon: float,
+        policy_coef: float,
         entropy_coef: float,
         critic_coef: float,
+        value_normalisation: str,
+        value_clip: float | None,
+        huber_delta: float | None,
         learning_rate: float,
+        critic_learning_rate: float | None,
         final_learning_rate: float,
         adam_epsilon: float,
         num_epochs: int,
@@ -62,8 +70,10 @@ class PPO:
         max_kl: float | None,
         max_skipped_updates: int,
         replay_tolerance: float,
+        network: str,
         hidden_sizes: Sequence[int],
         entity_sizes: Sequence[int],
+        lidar_encoder: str,
         activation: str,
         precision: str,
         compile_mode: str | bool,
@@ -74,36 +84,29 @@ class PPO:
     ) -> None:
         require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
         require_positive(num_epochs=num_epochs, num_minibatches=num_minibatches)
-        require_positive(learning_rate=learning_rate, max_grad_norm=max_grad_norm)
+        require_positive(learning_rate=learning_rate, critic_learning_rate=critic_learning_rate)
+        require_positive(value_clip=value_clip, huber_delta=huber_delta)
         self.name, self.device = name, torch.device(device)
-        self.precision = resolve_precision(precision, self.device)
+        precision = self.precision = resolve_precision(precision, self.device)
         self.num_epochs, self.num_minibatches = num_epochs, num_minibatches
-        self.max_grad_norm, self.max_kl = max_grad_norm, max_kl
+        self.policy_coef, self.max_kl, self.skipped_in_a_row = policy_coef, max_kl, 0
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
-        self.skipped_in_a_row, self._adam_epsilon = 0, adam_epsilon
-        policy, critic = actor_critic(
-            observation_spec=observation_spec,
-            action_spec=action_spec,
-            hidden_sizes=hidden_sizes,
-            entity_sizes=entity_sizes,
-            activation=activation,
-            precision=self.precision,
-        )
+        scale = self.value_scale = value_scale(value_normalisation)
+        sizes = NetworkOptions(hidden_sizes, entity_sizes, lidar_encoder, activation, precision)
+        policy, critic = actor_critic(network, sizes, scale, observation_spec, action_spec)
         self.policy, self.critic = policy.to(self.device), critic.to(self.device)
-        self.loss = PPOLoss(
-            self.policy,
-            self.critic,
-            clip_epsilon=clip_epsilon,
-            entropy_coeff=entropy_coef,
-            critic_coeff=critic_coef,
-            device=self.device,
-        )
+        terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
+        self.loss = PPOLoss(self.policy, self.critic, terms, self.device)
         self._compiled_loss = CompiledLoss(self.loss, compile_mode)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
         self.parameters = list(self.loss.parameters())
-        adam = partial(torch.optim.Adam, eps=adam_epsilon, fused=True)
-        self.optimizer = adam(self.parameters, lr=learning_rate)
-        self.schedule = _linear(self.optimizer, final_learning_rate / learning_rate, num_iterations)
+        self.descent = Descent(
+            parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate),
+            final_share=final_learning_rate / learning_rate,
+            epsilon=adam_epsilon,
+            max_grad_norm=max_grad_norm,
+            num_iterations=num_iterations,
+        )
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
@@ -112,22 +115,22 @@ class PPO:
             frames, sharing = as_one_agent(rollout)
             replay_error = self._replay_error(frames)
             batch = self._with_advantages(frames, sharing)
-        flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
+            fit = explained(batch)
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
         stopped = replay_error > self.replay_tolerance
+        self.value_scale.learn(batch, self.critic.trunk.last, stopped)
+        flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
         steps: list[Tensor] = []
         for minibatch in self._minibatches(flat):
             stopped, step = self._step(minibatch, stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.
-        summary = torch.cat([replay_error.reshape(1), explained(batch), _mean_steps(steps)])
+        summary = torch.cat([replay_error.reshape(1), fit, _mean_steps(steps)])
         numbers: list[float] = summary.tolist()
         self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
         self.policy.trunk.learn_scales(flat)
-        learning_rate = self.schedule.get_last_lr()[0]
-        self.schedule.step()
         self.policy.version += 1
-        return self._metrics(numbers, learning_rate)
+        return self._metrics(numbers, self.descent.end_iteration())
 
     def _guard(self, rollout: TensorDictBase, *, replay_error: float, skipped: float) -> None:
         """Refuse a foreign rollout, which has changed nothing so far; count broken iterations."""
@@ -141,7 +144,7 @@ class PPO:
         if skipped > 0:
             diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
 
-    def _metrics(self, numbers: list[float], learning_rate: Any) -> dict[str, float]:
+    def _metrics(self, numbers: list[float], learning_rate: float) -> dict[str, float]:
         """Names for the numbers."""
         replay_error, explained, skipped, halted, grad_norm, *means = numbers
         policy_loss, critic_loss, _, entropy, kl, clip_fraction = means
@@ -188,12 +191,12 @@ class PPO:
         batch = rollout.exclude("policy_version")
         batch = batch.set("next", batch.get("next").copy())
         for frames in (batch, batch.get("next")):
-            value, alive = self._values(frames), frames.get(ALIVE, None)
+            value, alive = self.value_scale.values(self._values(frames)), frames.get(ALIVE, None)
             frames.set("state_value", value if alive is None else inherited(value, alive, sharing))
         return self.gae(batch)
 
     def _values(self, frames: TensorDictBase) -> Tensor:
-        """State values (N, T, 1), by rows that fit the cache: twice as fast on a CPU as all at once."""
+        """What the critic says (N, T, 1), by rows that fit the cache: on a CPU twice as fast as at once."""
         flat = frames.select("observation").reshape(-1)
         rows = [self.critic(chunk).get("state_value") for chunk in flat.split(_VALUE_ROWS)]
         return torch.cat(rows).view(*frames.shape, 1)
@@ -207,25 +210,14 @@ class PPO:
                 yield flat.apply(lambda x, i=index: x.index_select(0, i), batch_size=[size])
 
     def _step(self, minibatch: TensorDictBase, stopped: Tensor) -> tuple[Tensor, Tensor]:
-        """One gradient step, unless the KL limit was passed or the gradient is not finite.
-
-        Both decisions stay on the device: fused Adam leaves everything alone where found_inf is 1, and
-        divides gradients by grad_scale, which makes it do the clipping too.
-        """
+        """One gradient step, unless the KL limit was passed or the gradient is not finite."""
         out = self._compiled_loss(minibatch)
-        total = out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
+        total = self.policy_coef * out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
         total.backward()
-        grads = [p.grad for p in self.parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(grads, foreach=True)
-        broken = ~norm.isfinite()
         if self.max_kl is not None:
             stopped = stopped | (out["kl_approx"] > self.max_kl)
-        optimizer: Any = self.optimizer
-        optimizer.found_inf = (broken | stopped).float()
-        optimizer.grad_scale = (norm / self.max_grad_norm).clamp_min(1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        flags = [broken.float(), stopped.float(), norm.detach()]
+        broken, norm = self.descent.step(stopped)
+        flags = [broken.float(), stopped.float(), norm]
         return stopped, torch.stack([*flags, *(out[name].detach() for name in _STEP_METRICS)])
 
     def state_dict(self) -> dict[str, Any]:
@@ -233,8 +225,7 @@ class PPO:
         return {
             "policy": dict(self.policy.state_dict()),
             "critic": dict(self.critic.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.last_epoch,
+            **self.descent.state_dict(),
             "policy_version": self.policy.version,
             "skipped_in_a_row": self.skipped_in_a_row,
         }
@@ -243,12 +234,7 @@ class PPO:
         """The inverse of state_dict, for an agent of the same options."""
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.last_epoch = state["schedule"]
-        for group, rate in zip(self.optimizer.param_groups, self.schedule.base_lrs, strict=True):
-            group["eps"] = self._adam_epsilon
-            group["lr"] = rate * self.schedule.lr_lambdas[0](self.schedule.last_epoch)
-        self.schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self.descent.load_state_dict(state)
         self.policy.version = state["policy_version"]
         self.skipped_in_a_row = state["skipped_in_a_row"]
 
@@ -259,13 +245,3 @@ def _mean_steps(steps: list[Tensor]) -> Tensor:
     made = (1.0 - rows[:, 1]) * (1.0 - rows[:, 0])
     means = (torch.where(made.bool().unsqueeze(-1), rows, 0.0)).sum(0) / made.sum().clamp_min(1.0)
     return torch.cat([rows[:, :2].sum(0), means[2:]])
-
-
-def _linear(
-    optimizer: torch.optim.Optimizer, last: float, num_iterations: int
-) -> torch.optim.lr_scheduler.LambdaLR:
-    """From the full learning rate to the fraction `last` of it, then constant."""
-    span = max(num_iterations, 1)
-    return torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda done: 1.0 - (1.0 - last) * min(done / span, 1.0)
-    )

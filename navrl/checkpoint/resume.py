@@ -72,7 +72,7 @@ def _choose(folder: Path, which: str) -> Path | None:
     if which == LATEST:
         return next((path for path, _ in _intact(folder)), None)
     intact = list(_intact(folder))
-    scored = [(path, facts.score) for path, facts in intact if facts.score is not None]
+    scored = [(path, facts.rank) for path, facts in intact if facts.rank is not None]
     if intact and not scored:
         raise CheckpointNotFound(
             f"no checkpoint in {folder} has a score, so none is the best one; ask for 'latest'"

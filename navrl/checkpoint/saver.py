@@ -13,7 +13,7 @@ class CheckpointSaver:
     """Writes checkpoints into one directory, of which it is the only writer."""
 
     def __init__(self, *, directory: Path, keep_last: int, keep_best: int, save_every: int) -> None:
-        """`save_every` counts iterations; the newest and the best by score are kept."""
+        """`save_every` counts iterations; the newest and the best by stage and score are kept."""
         for option, value, least in (
             ("keep_last", keep_last, 1),
             ("keep_best", keep_best, 0),
@@ -36,11 +36,13 @@ class CheckpointSaver:
         """Whether to save after this iteration; the first one has number 1."""
         return iteration > 0 and iteration % self.save_every == 0
 
-    def save(self, state: Mapping[str, Any], *, frames: int, score: float | None) -> Path:
+    def save(
+        self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
+    ) -> Path:
         """Write `state`; on return the file is durable and shares no memory with `state`."""
         name = step_name(frames)
         path = self.directory / name
-        self._saved[name] = write_state(path, state, frames=frames, score=score)
+        self._saved[name] = write_state(path, state, frames=frames, score=score, stage=stage)
         write_pointer(self.directory, LATEST, name, self._saved[name].sha256)
         ranking = self._ranking()
         if ranking:
@@ -52,11 +54,11 @@ class CheckpointSaver:
         """Do nothing: every save has finished when it returns."""
 
     def _ranking(self) -> list[str]:
-        """Names of the scored checkpoints, best first; of equal scores the newer one leads."""
+        """Names of the scored checkpoints, best first; of equal ranks the newer one leads."""
         keys = [
-            (facts.score, facts.frames, name)
+            (facts.rank, facts.frames, name)
             for name, facts in self._saved.items()
-            if facts.score is not None
+            if facts.rank is not None
         ]
         return [name for _, _, name in sorted(keys, reverse=True)]
 
@@ -84,7 +86,9 @@ class NullSaver:
         """Never."""
         return False
 
-    def save(self, state: Mapping[str, Any], *, frames: int, score: float | None) -> None:
+    def save(
+        self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
+    ) -> None:
         """Do nothing."""
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One checkpoint: the state tree of a run in a container, with the frames and score it had."""
+"""One checkpoint: the state tree of a run in a container, with the frames, stage and score it had."""
 
 import math
 import warnings
@@ -17,47 +17,57 @@ class Facts(NamedTuple):
     """What is known of an intact checkpoint besides its state."""
 
     frames: int
+    stage: int  # of the curriculum, in which the score was made
     score: float | None
     sha256: str
 
+    @property
+    def rank(self) -> tuple[int, float] | None:
+        """What `best` goes by: any score is better than those of an earlier stage, which is easier."""
+        return None if self.score is None else (self.stage, self.score)
 
-def write_state(path: Path, state: Mapping[str, Any], *, frames: int, score: float | None) -> Facts:
+
+def write_state(
+    path: Path, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
+) -> Facts:
     """Write one checkpoint atomically and durably; a score that is not finite counts as none."""
     if score is not None:
         score = float(score) if math.isfinite(score) else None
     tensors, skeleton = tree.flatten(dict(state))
-    meta = {"kind": _KIND, "frames": frames, "score": score, "tree": skeleton}
-    return Facts(frames, score, container.write(path, tensors, meta))
+    meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
+    return Facts(frames, stage, score, container.write(path, tensors, meta))
 
 
 def load(path: Path) -> dict[str, Any]:
     """The state saved in `path`: fresh CPU tensors, a tuple for every NamedTuple."""
-    return _read(Path(path))[0]
+    state, *_ = _read(Path(path))
+    return state
 
 
 def intact_facts(path: Path) -> Facts | None:
     """The facts of a `step_<frames>.ckpt` file; None, and one warning, if it cannot be trusted."""
     try:
-        _, frames, score = _read(path)
+        _, frames, stage, score = _read(path)
         if frames != frames_of(path.name):
             raise CorruptFile(path, "header", f"holds the state after {frames} frames")
-        return Facts(frames, score, container.read_digest(path))
+        return Facts(frames, stage, score, container.read_digest(path))
     except (CorruptFile, OSError) as error:
         warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=2)
         return None
 
 
-def _read(path: Path) -> tuple[dict[str, Any], int, float | None]:
+def _read(path: Path) -> tuple[dict[str, Any], int, int, float | None]:
     tensors, meta = container.read(path)
     if meta.get("kind") != _KIND:
         raise CorruptFile(path, "header", "it is a container, but not one with a checkpoint")
-    frames, score = meta.get("frames"), meta.get("score")
-    if type(frames) is not int or type(score) not in (float, type(None)):
-        raise CorruptFile(path, "header", "frames must be an int and score a float or null")
+    frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")
+    scored = type(score) in (float, type(None))
+    if type(frames) is not int or type(stage) is not int or not scored:
+        raise CorruptFile(path, "header", "frames and stage must be ints and score a float or null")
     try:
         state = tree.unflatten(tensors, meta.get("tree"))
     except ValueError as error:
         raise CorruptFile(path, "header", f"malformed tree ({error})") from error
     if not isinstance(state, dict):
         raise CorruptFile(path, "header", "the tree is not a dict")
-    return state, frames, score
+    return state, frames, stage, score

@@ -25,6 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.compose import compose_all, conf_dir, dotted_items, explain, one_line, to_plain
 from navrl.config.targets import ConfigError, did_you_mean, is_ours
+from navrl.early import listen
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
@@ -42,11 +43,12 @@ def run_main(function: Callable[[DictConfig], float | None], config_name: str) -
     # A warning is a sentence for the user; the source line that Python adds is not.
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
     try:
+        listen()
         _check_command_line(config_name, sys.argv[1:])
         main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=config_name)
         main(_reporting(function))()
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(_interrupted(interrupt))
     except (
         ValueError,
         OSError,
@@ -68,9 +70,10 @@ def run_plain(
     refuse = functools.partial(_refuse_flags, parser.prog, flags)
     setattr(parser, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
     try:
+        listen()
         function(parser.parse_args(arguments))
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as interrupt:
+        return _interrupted(interrupt)
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None or _debugging():
@@ -220,6 +223,13 @@ def _sentence(error: BaseException) -> str | None:
 def _exit_code(error: Exception) -> int:
     """2 where the user asked for what cannot be, 1 where the world failed."""
     return 2 if isinstance(error, (ValueError, FileNotFoundError)) else 1
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> int:
+    """The exit code of Ctrl-C, after whatever the function had to say about it."""
+    if str(interrupt):
+        sys.stderr.write(f"navrl: {interrupt}\n")
+    return 130
 
 
 def _report(sentence: str) -> None:

@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.targets import ConfigError, construct, did_you_mean
 
+_ABSENT = object()
 _RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${name:...} runs code, ${key} does not
 
 # Names the run directory: one value per composed configuration, so all jobs of a sweep share it.
@@ -47,6 +48,11 @@ def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
     return config
 
 
+def group_option(group: str, name: str) -> Any:
+    """The YAML of one option of a group, with the defaults of everything else around it."""
+    return compose("train", [f"+{group}@option={name}"]).option
+
+
 def to_json(config: DictConfig) -> dict[str, Any]:
     """The configuration as plain data with its interpolations unresolved, ready for json.dump."""
     return to_plain(config, resolve=False)
@@ -73,7 +79,7 @@ def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
         with _hydra_context():
             return hydra.compose(config_name, list(overrides), return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain(error, config_name)) from error
+        raise ConfigError(explain(error, config_name, overrides)) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"Cannot read a YAML file: {one_line(error)}") from error
 
@@ -85,7 +91,7 @@ def _hydra_context() -> contextlib.AbstractContextManager[Any]:
     return hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_dir()))
 
 
-def explain(error: Exception, config_name: str) -> str:
+def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -> str:
     """Hydra's complaint about an override as one sentence with a suggestion."""
     if isinstance(error, OverrideParseException):
         return (
@@ -99,23 +105,36 @@ def explain(error: Exception, config_name: str) -> str:
         return f"Unknown {group or 'config'} '{option}'{known}{did_you_mean(option, options)}"
     refused = re.search(r"Could not override '([^']+)'", str(error))
     if refused:
-        return _unknown_key(refused[1], config_name)
+        return _unknown_key(refused[1], config_name, overrides)
     repeated = re.search(r"Multiple values for ([^ ]+)\. ", str(error))
     if repeated:
         return f"'{repeated[1]}' is chosen twice; write {repeated[1]}=... once, without a +"
     return one_line(error, error.__cause__)
 
 
-def _unknown_key(key: str, config_name: str) -> str:
-    """'Unknown key ...' with the closest key or group that this command knows."""
-    config = compose_all(config_name, ())
+def _unknown_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
+    """'Unknown key ...' with the closest key or group that this command, in this env, knows."""
+    env = [override for override in overrides if override.startswith("env=")]
+    config = compose_all(config_name, env)
     groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
     plain = to_plain(config, resolve=False)
     del plain["hydra"]
+    if env and _is_known(key, config_name):
+        return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
     hint = did_you_mean(key, [*groups, *dict(dotted_items(plain))])
-    hint = hint or f"; known: {', '.join(sorted({*groups, *plain}))}"
+    hint = (
+        hint
+        or f"; known{' with ' if env else ''}{''.join(env)}: {', '.join(sorted({*groups, *plain}))}"
+    )
     kind = "key" if "." in key else "option"
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
+
+
+def _is_known(key: str, config_name: str) -> bool:
+    """Whether the command knows the key or group in the env that is the default."""
+    config = compose_all(config_name, ())
+    known = OmegaConf.select(config, key, throw_on_missing=False, default=_ABSENT) is not _ABSENT
+    return known or key in config.hydra.runtime.choices
 
 
 def dotted_items(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

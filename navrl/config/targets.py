@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # What a configuration may build: our own classes and functions in these packages, ...
-_SIMULATION = frozenset({"agents", "curriculum", "envs", "opponents", "rewards", "sims"})
+_SIMULATION = frozenset(
+    {"agents", "curriculum", "envs", "maps", "opponents", "planners", "rewards", "sims"}
+)
 _RECORDING = frozenset({"checkpoint", "loggers", "monitor", "rollouts", "view"})
 # ... and these by name. A configuration that came with a checkpoint may build _SIMULATION only,
 # because somebody else may have written it.

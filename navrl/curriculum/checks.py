@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from navrl.curriculum.gate import PER, WORST, Gate
+from navrl.curriculum.gate import LEAST_GROUP, PER, WORST, Gate
 
 
 def check_class(place: str, value: Any, wanted: type) -> None:
@@ -52,6 +52,29 @@ def check_gate(place: str, gate: Gate, statistics: Sequence[str], rates: Sequenc
             )
     if not (_is_number(gate.slack) and gate.slack >= 0.0):
         raise ValueError(f"{place}.slack = {gate.slack}; expected 0 or more; change {place}.slack")
+
+
+def check_groups(place: str, gate: Gate, examined: Mapping[str, float], episodes: int) -> None:
+    """Refuse to ask for the worst opponent where too few episodes meet one."""
+    asked = next((name for name in gate.names if name.startswith(WORST)), None)
+    if asked is None:
+        return
+    met = {name: weight for name, weight in examined.items() if weight > 0.0}
+    rarest = min(met, key=lambda name: met[name])
+    share = met[rarest] / sum(met.values())
+    if episodes * share < LEAST_GROUP:
+        raise ValueError(
+            f"{place} asks for {asked}, but {episodes * share:.3g} of {episodes} episodes meet {rarest}; "
+            f"expected {LEAST_GROUP} or more; set num_envs={math.ceil(LEAST_GROUP / share)} or change {place}"
+        )
+
+
+def check_frames(place: str, frames: Any) -> None:
+    """Refuse a budget that is no number of frames."""
+    if frames is not None and not (type(frames) is int and frames >= 1):
+        raise ValueError(
+            f"{place} = {frames}; expected a whole number of 1 or more, or null; change {place}"
+        )
 
 
 def _require_mapping(place: str, found: Any) -> None:

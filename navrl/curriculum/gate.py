@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 
 WORST = "worst_"  # worst_win is the mean of win against whom it is lowest
-PER = "_per_"  # launches_per_kill is the mean of launches for each of kill
+PER = "_per_"  # launches_per_kills is the mean of launches for each of kills
+LEAST_GROUP = 30  # episodes: the lowest mean of fewer ones says who had bad luck
 
 
 class Gate:

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from navrl.opponents.league import Block, League
-from navrl.ratings import Elo, Game, Payoff, Record, pfsp_weights
+from navrl.ratings import Elo, Payoff, Record, Result, pfsp_weights
 
 LEARNER = "learner"
 _TAG = 1000  # of the first snapshot; smaller numbers are scripts
@@ -18,7 +18,7 @@ _SLIP = 1e-9  # what rounding may add to shares that should sum to 1
 
 
 class SelfPlay:
-    """Half of the envs play the newest snapshot, some play the hardest ones, the rest play scripts."""
+    """Of the envs `latest_share` play the newest snapshot, `pool_share` drawn ones, the rest scripts."""
 
     def __init__(
         self,
@@ -100,12 +100,12 @@ class SelfPlay:
                 row = tally.setdefault(name, [0, 0, 0])
                 for place, happened in enumerate(outcome):
                     row[place] += int(happened)
-        games = []
+        results = []
         for name, (wins, draws, losses) in sorted(tally.items()):
             self.payoff.record(LEARNER, name, wins, draws, losses)
             score = (wins + 0.5 * draws) / (wins + draws + losses)
-            games.append(Game(LEARNER, name, score))
-        self.elo.update(games)
+            results.append(Result(LEARNER, name, score))
+        self.elo.update(results)
 
     def _name(self, tag: int) -> str | None:
         if tag >= _TAG:

@@ -1,11 +1,20 @@
-"""Lessons one after another, each with a gate on fixed episodes; who forgets an old one goes back to it."""
+"""Lessons one after another, each with a gate on fixed episodes; who forgets an old one goes back to it.
+
+A lesson with a budget is left for good when that is spent, learned or not.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensordict import TensorDictBase
 
-from navrl.curriculum.checks import check_class, check_gate, check_weights
+from navrl.curriculum.checks import (
+    check_class,
+    check_frames,
+    check_gate,
+    check_groups,
+    check_weights,
+)
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.league import SelfPlay
 
@@ -15,7 +24,7 @@ STAGE = "curriculum/stage"  # the metric, counted from 1
 
 
 class Lesson:
-    """What is met, what it is worth, and when it is learned."""
+    """What is met, what it is worth, when it is learned, and how many frames it may take."""
 
     def __init__(
         self,
@@ -26,9 +35,10 @@ class Lesson:
         gate: Gate,
         examined: Mapping[str, float] | None,
         league: bool,
+        at_most_frames: int | None,
     ) -> None:
         self.scenarios, self.opponents, self.reward = scenarios, opponents, reward
-        self.gate, self.league = gate, league
+        self.gate, self.league, self.at_most_frames = gate, league, at_most_frames
         # Old lessons are mixed in while learning, but a gate asks for its own lesson alone.
         self.examined = opponents if examined is None else examined
 
@@ -53,6 +63,7 @@ class Lessons:
             )
         self.names, self.lessons = list(lessons), list(lessons.values())
         self.check_every, self.stage, self.asked = check_every, 0, 0
+        self.frames, self.spent = 0, [0] * len(lessons)  # of the run, and of each lesson
         self._env, self._measure = env, measure
         self._league = self_play
         self._league.attach(env, agent)
@@ -85,11 +96,23 @@ class Lessons:
     ) -> dict[str, float]:
         """Metrics of the stage; now and then an examination, and what follows from it."""
         metrics: dict[str, float] = {}
+        self.spent[self.stage] += frames - self.frames
+        self.frames = frames
         if self.lesson.league:
             metrics |= self._league.after(frames, rollout)
         if iteration % self.check_every == 0:
             metrics |= self._examine(f"after {frames:,} frames", tell)
+        if self._is_over(self.stage) and self.stage + 1 < len(self.lessons):
+            today, following = self.names[self.stage : self.stage + 2]
+            budget = f"its {self.lesson.at_most_frames:,} frames"
+            tell(f"lesson {today!r} has had {budget} without being learned: next {following!r}")
+            self._begin(self.stage + 1)
         return metrics | {STAGE: self.stage + 1.0}
+
+    def _is_over(self, stage: int) -> bool:
+        """Whether the budget of a lesson is spent."""
+        budget = self.lessons[stage].at_most_frames
+        return budget is not None and self.spent[stage] >= budget
 
     def _examine(self, when: str, tell: Tell) -> dict[str, float]:
         """Ask for today's lesson, and for an old one in turn; move on, stay, or go back."""
@@ -102,7 +125,7 @@ class Lessons:
             again = self._ask(old)
             metrics["curriculum/old_lesson"] = self.asked + 1.0
             metrics |= {f"curriculum/old_{key}": value for key, value in again.items()}
-            if old.gate.forgotten(again):
+            if old.gate.forgotten(again) and not self._is_over(self.asked):
                 tell(
                     f"lesson {name!r} is forgotten {when} ({_listed(again)}): back to it from {today!r}"
                 )
@@ -139,10 +162,12 @@ class Lessons:
         self._league.play(on=self.lesson.league)
 
     def state_dict(self) -> dict[str, Any]:
-        """The stage, and the league."""
+        """The stage, what every lesson has taken, and the league."""
         return {
             "stage": self.names[self.stage],
             "asked": self.asked,
+            "frames": self.frames,
+            "spent": dict(zip(self.names, self.spent, strict=True)),
             "league": self._league.state_dict(),
         }
 
@@ -154,7 +179,8 @@ class Lessons:
                 f"the checkpoint is in lesson {saved!r}; expected one of {', '.join(self.names)}; go on with "
                 "the curriculum it was saved with"
             )
-        self.asked = state["asked"]
+        self.asked, self.frames = state["asked"], state["frames"]
+        self.spent = [state["spent"].get(name, 0) for name in self.names]
         self._begin(self.names.index(saved))
         self._league.load_state_dict(state["league"])
 
@@ -174,6 +200,8 @@ def _check(place: str, lesson: Lesson, env: Any) -> None:
     check_weights(f"{place}.examined", lesson.examined, names["opponents"], drawn=True)
     check_weights(f"{place}.reward", lesson.reward, names["reward"], drawn=False)
     check_gate(f"{place}.gate", lesson.gate, env.episode_keys, env.rate_names)
+    check_groups(f"{place}.gate", lesson.gate, lesson.examined, env.batch_size.numel())
+    check_frames(f"{place}.at_most_frames", lesson.at_most_frames)
 
 
 def _listed(seen: Mapping[str, float]) -> str:

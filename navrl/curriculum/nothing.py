@@ -16,6 +16,7 @@ class Nothing:
     headline: Mapping[str, str] = MappingProxyType({})
     words: Mapping[str, list[str]] = MappingProxyType({})
     summary = ""
+    stage = 0  # the only one
 
     def after(
         self, iteration: int, frames: int, rollout: TensorDictBase, tell: Callable[[str], None]

@@ -12,7 +12,7 @@ from torch import Tensor
 from navrl.envs import combat_specs as specs
 from navrl.envs.actions import ActionKind, Order
 from navrl.envs.base import BatchedEnv
-from navrl.opponents.base import MIXED, Command, Pilot, pilot_key
+from navrl.opponents.base import Command, Pilot, pilot_key
 from navrl.rewards.base import Transition, WeightedReward
 from navrl.sims import random
 from navrl.sims.combat import advance
@@ -22,12 +22,13 @@ from navrl.sims.combat_state import (
     CombatState,
     Events,
     any_row,
+    as_asked,
     can_fire,
     decided,
     disengaged,
-    elapsed_s,
     opening_state,
     sides,
+    timed_out,
     winner_sign,
 )
 from navrl.sims.observations.base import Observation
@@ -35,7 +36,8 @@ from navrl.sims.relative import focal_index
 from navrl.sims.scenarios import Scenario
 
 _RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
-_STATISTICS = (*_RATES, "launches", "_opponent")  # an underscore: counted, not averaged
+# An underscore: counted, not averaged.
+_STATISTICS = (*_RATES, "launches", "kills", "_opponent")
 
 Memory = tuple[Tensor, ...]  # of one pilot
 
@@ -49,6 +51,8 @@ class Duel(NamedTuple):
 
 class CombatEnv(BatchedEnv):
     """One decision per second of game time: rudder, trigger, and what else the action kind has."""
+
+    scripts = "opponent"  # the group whose options can fly in the learner's seat
 
     def __init__(
         self,
@@ -144,8 +148,8 @@ class CombatEnv(BatchedEnv):
 
     def judge(self, state: Duel) -> tuple[Tensor, Tensor]:
         """Over when one side is dead or nobody has missiles; cut at the time limit or far apart."""
-        late = elapsed_s(self._params, state.combat) >= self._params.time_limit_s
-        return decided(self._params, state.combat), late | disengaged(self._params, state.combat)
+        params, combat = self._params, state.combat
+        return decided(params, combat), timed_out(params, combat) | disengaged(params, combat)
 
     def score(
         self, before: Duel, after: Duel, events: Events, terminated: Tensor, truncated: Tensor
@@ -156,18 +160,18 @@ class CombatEnv(BatchedEnv):
         )
 
     def statistics(self, state: Duel) -> list[Tensor]:
-        """How it stands for the learner, as 0 or 1 (a time limit is a draw), and missiles per aircraft."""
+        """How it stands for the learner, as 0 or 1 (a time limit is a draw).
+
+        Then missiles launched and enemies killed, per aircraft.
+        """
         params, craft = self._params, state.combat.aircraft
         sign = winner_sign(params, state.combat, 0)
-        mine, theirs = (any_row(side) for side in sides(params, craft.alive))
+        mine, theirs = sides(params, craft.alive)
         launches = params.rounds - sides(params, craft.rounds)[0]
-        rates = [sign > 0, sign < 0, sign == 0, ~theirs, mine]
-        opponent, *mates = [
-            torch.zeros_like(sign) + self._opponent.tag(memory) for memory in state.memories
-        ]
-        for mate in mates:
-            opponent = torch.where(mate == opponent, opponent, float(MIXED))
-        return [*(rate.float() for rate in rates), launches.float().mean(0), opponent]
+        rates = [sign > 0, sign < 0, sign == 0, ~any_row(theirs), any_row(mine)]
+        counts = [count.float().mean(0) for count in (launches, ~theirs)]
+        opponent = torch.zeros_like(sign) + self._opponent.tag(state.memories[0])  # of a whole team
+        return [*(rate.float() for rate in rates), *counts, opponent]
 
     def pilot_action(
         self, pilot: Pilot, memories: tuple[Memory, ...] | None
@@ -177,12 +181,19 @@ class CombatEnv(BatchedEnv):
             # Not the opponents' draws: the same pilot on both sides is two pilots.
             pilot.prepare(self._params, self.device)
             memories = self._pilots_begin(pilot, random.mix(self.episode_key() ^ 1), self._team)
-        commands, memories = self._commands(pilot, self.combat_state, self._team, memories)
+        combat = self.combat_state
+        commands, memories = self._commands(pilot, combat, self._team, memories)
         actions = [
-            self._action.nearest(*command[:3], focal_index(self._params, self.combat_state, me))
+            self._action.nearest(*command[:3], self._aimed_at(combat, me, command.target))
             for command, me in zip(commands, self._team, strict=True)
         ]
         return actions[0] if self.team_size == 1 else torch.stack(actions, 1), memories
+
+    def _aimed_at(self, combat: CombatState, me: int, asked: Tensor | None) -> Tensor:
+        """The living enemy that the pilot asks for, else the nearest one: the dead cannot be chosen."""
+        nearest = focal_index(self._params, combat, me)
+        enemies_alive = sides(self._params, combat.aircraft.alive)[1]
+        return nearest if asked is None else as_asked(asked, enemies_alive, nearest)
 
     @property
     def _foes(self) -> range:

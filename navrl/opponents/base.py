@@ -11,7 +11,7 @@ from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState
 
 Bounds = tuple[float, float]  # a threshold is drawn between them, anew for every episode
-MIXED = -3  # the tag of a team whose members differ
+_MATE_BIT = 60  # of a key: the first of three in which the members of a team differ
 
 
 class Command(NamedTuple):
@@ -47,8 +47,13 @@ class Pilot:
 
 
 def pilot_key(key: Tensor, number: int) -> Tensor:
-    """The key of the pilot with this number in a team: every one draws thresholds of its own."""
-    return key if number == 0 else random.mix(key ^ (16 + number))
+    """The key of the pilot with this number, 0 to 7, in a team: every one draws thresholds of its own."""
+    return key ^ (number << _MATE_BIT)
+
+
+def team_key(key: Tensor) -> Tensor:
+    """What the keys of all pilots of a team have in common."""
+    return key | (7 << _MATE_BIT)
 
 
 def draw_thresholds(key: Tensor, bounds: Sequence[Bounds]) -> tuple[Tensor, ...]:

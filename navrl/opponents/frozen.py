@@ -7,7 +7,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from navrl.compiled import Compiled
+from navrl.compiled import CompiledEach
 from navrl.opponents.base import Command, Pilot
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire, sides
 from navrl.sims.observations.base import Observation
@@ -18,7 +18,7 @@ class Seat:
 
     def __init__(self, *, observation: Observation, action: Any, compile_mode: str | bool) -> None:
         self.observation, self.action = observation, action
-        self._tell = Compiled(self._tell_eager, compile_mode)
+        self._tell = CompiledEach(self._tell_eager, compile_mode)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Let the observation make its tables."""
@@ -26,13 +26,13 @@ class Seat:
 
     def frames(self, params: CombatParams, state: CombatState, me: int) -> TensorDict:
         """What aircraft `me` is told in every env, (N,)."""
-        leaves, mask = self._tell(params, state, me)
+        leaves, mask = self._tell(me, params, state)
         size = [mask.shape[0]]
         told = TensorDict(leaves, batch_size=size)
         return TensorDict({"observation": told, "action_mask": mask}, batch_size=size)
 
     def _tell_eager(
-        self, params: CombatParams, state: CombatState, me: int
+        self, me: int, params: CombatParams, state: CombatState
     ) -> tuple[dict[str, Tensor], Tensor]:
         rows = self.observation.rows(params, state, me)
         enemies_alive = sides(params, state.aircraft.alive)[1 - params.teams[me]]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.compiled import Compiled
+from navrl.compiled import CompiledEach
 from navrl.opponents.base import Command, Pilot
 from navrl.opponents.frozen import Seat
 from navrl.opponents.mixture import Mixture
@@ -48,7 +48,7 @@ class League(Pilot):
         self.scripts = scripts
         self.blocks: list[Block] = []
         self._seat = Seat(observation=observation, action=action, compile_mode=compile_mode)
-        self._act = Compiled(scripts.act, compile_mode)
+        self._act = CompiledEach(self._scripted, compile_mode)
         # Both are written in place, because the compiled step has them by reference.
         self._tags = torch.zeros(0, dtype=torch.int32)  # (N,) who has the seat
         self._changes = torch.zeros(0, dtype=torch.int32)  # (N,) how often that was somebody else
@@ -124,7 +124,7 @@ class League(Pilot):
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """The command of whoever has the seat."""
-        scripted, after = self._act(params, state, me, memory[1:])
+        scripted, after = self._act(me, params, state, memory[1:])
         if not self.blocks:
             return scripted, (memory[0], *after)
         frames = self._seat.frames(params, state, me)
@@ -138,25 +138,24 @@ class League(Pilot):
         commands.append(_part(scripted, edge, None))
         return _joined(commands), (memory[0], *after)
 
+    def _scripted(
+        self, me: int, params: CombatParams, state: CombatState, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """The command of the scripts, with a target: the env's graph is made for one kind of command."""
+        command, after = self.scripts.act(params, state, me, memory)
+        return (command if command.target is not None else _at_nearest(command)), after
+
 
 def _part(command: Command, start: int, stop: int | None) -> Command:
     """The command of the envs [start, stop)."""
-    rudder, throttle, fire = (field[start:stop] for field in command[:3])
-    target = None if command.target is None else command.target[start:stop]
-    return Command(rudder, throttle, fire, target)
+    return Command(*(field[start:stop] for field in command if field is not None))
 
 
 def _joined(parts: Sequence[Command]) -> Command:
-    """The commands of all envs; a target for everybody if somebody names one."""
-    rudder, throttle, fire = (
-        torch.cat(fields) for fields in zip(*(part[:3] for part in parts), strict=True)
-    )
-    if all(part.target is None for part in parts):
-        return Command(rudder, throttle, fire)
-    targets = [
-        torch.full_like(part.rudder, NEAREST, dtype=torch.int32)
-        if part.target is None
-        else part.target
-        for part in parts
-    ]
-    return Command(rudder, throttle, fire, torch.cat(targets))
+    """The commands of all envs; who names no target fires at the nearest."""
+    targeted = [part if part.target is not None else _at_nearest(part) for part in parts]
+    return Command(*(torch.cat(fields) for fields in zip(*targeted, strict=True)))
+
+
+def _at_nearest(command: Command) -> Command:
+    return command._replace(target=torch.full_like(command.rudder, NEAREST, dtype=torch.int32))

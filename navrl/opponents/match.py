@@ -16,6 +16,7 @@ from navrl.sims.combat_state import (
     disengaged,
     elapsed_s,
     opening_state,
+    timed_out,
     winner_sign,
 )
 from navrl.sims.scenarios import Scenario
@@ -45,13 +46,24 @@ def play(
             command, memories[me] = pilot.act(params, state, me, memories[me])
             commands.append(command)
         state, _ = advance(params, state, _action(commands))
-        late = elapsed_s(params, state) >= params.time_limit_s
-        over = decided(params, state) | disengaged(params, state) | late
+        over = decided(params, state) | disengaged(params, state) | timed_out(params, state)
         ended, going = over.nonzero().squeeze(-1), (~over).nonzero().squeeze(-1)
         if ended.numel():
             ends.append(_ends(params, _rows(state, ended)))
             state, memories = _rows(state, going), _rows(memories, going)
     return torch.cat(ends, 1)
+
+
+def play_both_ways(
+    params: CombatParams, scenario: Scenario, pilots: tuple[Pilot, Pilot], key: Tensor
+) -> Tensor:
+    """`play` with the seats exchanged in every other episode, which takes two; as the first pilot sees them.
+
+    Scenarios need not be fair: in `rear` the second seat begins behind the first.
+    """
+    there = play(params, scenario, pilots, key[0::2])
+    winner, first, second, length_s = play(params, scenario, pilots[::-1], key[1::2])
+    return torch.cat([there, torch.stack([-winner, second, first, length_s])], 1)
 
 
 def _action(commands: list[Command]) -> Action:

@@ -1,11 +1,11 @@
-"""`mixture`: every episode draws one of several pilots."""
+"""`mixture`: every episode draws one of several pilots, the same for a whole team."""
 
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Command, Pilot
+from navrl.opponents.base import Command, Pilot, team_key
 from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState
 from navrl.sims.weighted import Weights
@@ -43,7 +43,7 @@ class Mixture(Pilot):
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
         """The choice of the episode, then the memories of all pilots."""
-        choice = self.weights.choose(random.uniform(key, random.LEAGUE, 1)[0])
+        choice = self.weights.choose(random.uniform(team_key(key), random.LEAGUE, 1)[0])
         memories = [field for pilot in self.pilots.values() for field in pilot.initial(key)]
         return (choice, *memories)
 

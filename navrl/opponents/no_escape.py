@@ -6,11 +6,11 @@ as its prey: the gap grows from then on.
 """
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from navrl.sims.arcs import dash
 from navrl.sims.combat_state import CombatParams
 from navrl.sims.flight import Body
 from navrl.sims.relative import MissileView, View
@@ -18,13 +18,6 @@ from navrl.sims.relative import MissileView, View
 _FIRST_GUESS_MPS = 400.0  # speed of the prey when the missile has become as slow
 # The missile bends its path after a prey that turns: 0.3 turn radii are lost when it turns about.
 _BEND = 0.15
-
-
-class Dash(NamedTuple):
-    """Straight flight under thrust: what came of it, fields (N,)."""
-
-    path_m: Tensor
-    speed_mps: Tensor
 
 
 def no_escape_range_m(
@@ -42,16 +35,16 @@ def no_escape_range_m(
     turn_rad = _arc_cosine(-cos_bearing)
     after_turn_mps = _speed_after_turn(prey, prey_speed_mps, turn_rad)
     turn_s = turn_rad * prey.turn_radius_m * 2.0 / (prey_speed_mps + after_turn_mps)
-    burnt = _dash(missile, missile_speed_mps, burn_left_s)
-    coast_s = _coast_until(missile, burnt.speed_mps, torch.full_like(turn_s, _FIRST_GUESS_MPS))
-    fleeing = _dash(prey, after_turn_mps, (burn_left_s + coast_s - turn_s).clamp_min(0.0))
-    coast_s = _coast_until(missile, burnt.speed_mps, fleeing.speed_mps)
-    fleeing = _dash(prey, after_turn_mps, (burn_left_s + coast_s - turn_s).clamp_min(0.0))
-    coasted_m = torch.log1p(missile.drag * burnt.speed_mps * coast_s) / missile.drag
+    burnt_m, burnt_mps = _dash(missile, missile_speed_mps, burn_left_s)
+    coast_s = _coast_until(missile, burnt_mps, torch.full_like(turn_s, _FIRST_GUESS_MPS))
+    _, prey_mps = _dash(prey, after_turn_mps, (burn_left_s + coast_s - turn_s).clamp_min(0.0))
+    coast_s = _coast_until(missile, burnt_mps, prey_mps)
+    dash_m, _ = _dash(prey, after_turn_mps, (burn_left_s + coast_s - turn_s).clamp_min(0.0))
+    coasted_m = torch.log1p(missile.drag * burnt_mps * coast_s) / missile.drag
     sin_turn = torch.sqrt((1.0 - cos_bearing * cos_bearing).clamp_min(0.0))
     sideways = _BEND * (1.0 + cos_bearing)
-    fled_m = prey.turn_radius_m * (sin_turn + sideways) + fleeing.path_m
-    made_up_m = burnt.path_m + coasted_m - fled_m
+    fled_m = prey.turn_radius_m * (sin_turn + sideways) + dash_m
+    made_up_m = burnt_m + coasted_m - fled_m
     # A missile slower than its prey makes up distance only until the prey has turned to the beam.
     beam_rad = (turn_rad - 0.5 * math.pi).clamp_min(0.0)
     met_m = prey.turn_radius_m * (
@@ -86,14 +79,10 @@ def _speed_after_turn(body: Body, speed_mps: Tensor, turn_rad: Tensor) -> Tensor
     return torch.sqrt(balance + (speed_mps * speed_mps - balance) * kept)
 
 
-def _dash(body: Body, speed_mps: Tensor, time_s: Tensor) -> Dash:
-    """Straight flight at full thrust."""
-    limit_mps = math.sqrt(body.thrust_mps2 / body.drag)
-    growth = torch.exp(time_s * math.sqrt(body.thrust_mps2 * body.drag))
-    cosh, sinh = 0.5 * (growth + 1.0 / growth), 0.5 * (growth - 1.0 / growth)
-    ratio = speed_mps / limit_mps
-    stretch = cosh + ratio * sinh
-    return Dash(torch.log(stretch) / body.drag, limit_mps * (sinh + ratio * cosh) / stretch)
+def _dash(body: Body, speed_mps: Tensor, time_s: Tensor) -> tuple[Tensor, Tensor]:
+    """Path and speed of straight flight at full thrust."""
+    drag = torch.full_like(speed_mps, body.drag)
+    return dash(speed_mps, drag, torch.full_like(speed_mps, body.thrust_mps2), time_s)
 
 
 def _coast_until(body: Body, speed_mps: Tensor, slow_mps: Tensor) -> Tensor:

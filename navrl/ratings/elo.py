@@ -10,8 +10,8 @@ START = 1000.0  # the rating of a player of whom nothing is known
 POINTS_PER_NAT = 400.0 / math.log(10.0)  # 400 points are a factor of 10 in the odds
 
 
-class Game(NamedTuple):
-    """One game: 1 if `row` won, 0.5 for a draw, 0 if `column` won."""
+class Result(NamedTuple):
+    """Of a game, or the mean of many: 1 if `row` won, 0.5 for a draw, 0 if `column` won."""
 
     row: str
     column: str
@@ -25,42 +25,37 @@ def expected_score(rating: float, opponent: float) -> float:
 
 
 class Elo:
-    """Ratings moved by `k` times the surprise of each game; what one wins, the other loses."""
+    """Ratings moved by `k` times the surprise of each result; what one wins, the other loses."""
 
-    def __init__(self, *, k: float = 16.0, start: float = START) -> None:
+    def __init__(self, *, k: float = 16.0) -> None:
         self.k = k
-        self.start = start
         self.ratings: dict[str, float] = {}
 
     def add(self, player: str, parent: str | None = None) -> None:
-        """Rate a newcomer like the parent that it is a copy of, or with `start`."""
+        """Rate a newcomer like the parent that it is a copy of, or with START."""
         if player in self.ratings:
             raise ValueError(f"player {player!r} has a rating already; expected a new name")
-        self.ratings[player] = self.start if parent is None else self._rating(parent)
+        self.ratings[player] = START if parent is None else self._rating(parent)
 
     def remove(self, player: str) -> None:
         """Forget a player; the others keep their ratings."""
         self._rating(player)
         del self.ratings[player]
 
-    def expected(self, row: str, column: str) -> float:
-        """Score per game that the ratings predict for `row`."""
-        return expected_score(self._rating(row), self._rating(column))
+    def update(self, results: Iterable[Result]) -> None:
+        """Count results one after the other in the order given; a malformed one changes nothing.
 
-    def update(self, games: Iterable[Game]) -> None:
-        """Rate games one after the other in the order given; a malformed game changes nothing.
-
-        The order matters: the caller fixes it (by step, then by env), and the same games then give
-        the same ratings. All at once would not do: hundreds of games would overshoot by hundreds
-        of points, where one by one each is judged by what the games before it have taught.
+        The order matters: the caller fixes it, and the same results then give the same ratings. The
+        mean of many games moves no more than a single one: with `k` for each of hundreds of games
+        a rating would be what the last few dozen say, give or take tens of points.
         """
         ratings = dict(self.ratings)
-        for game in games:
-            row, column, score = game
+        for result in results:
+            row, column, score = result
             known = row in ratings and column in ratings
             if not known or row == column or not 0.0 <= score <= 1.0:
                 raise ValueError(
-                    f"{game}; expected two different players of {list(ratings)} "
+                    f"{result}; expected two different players of {list(ratings)} "
                     "and a score in [0, 1]"
                 )
             gain = self.k * (score - expected_score(ratings[row], ratings[column]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -110,10 +109,6 @@ class Payoff:
         for row, column, wins, draws, losses in state["games"]:
             loaded.record(row, column, wins, draws, losses)
         self._players, self._records = loaded._players, loaded._records
-
-    def to_json(self) -> str:
-        """`state_dict` as one line of JSON."""
-        return json.dumps(self.state_dict())
 
     def table(self, width: int = 80) -> str:
         """`win% (games)` of row against column; columns beyond `width` continue below."""

@@ -37,26 +37,21 @@ class Rating(NamedTuple):
     group: int  # the place in `Payoff.groups()`: ratings of different groups do not compare
 
 
-def bradley_terry(
-    payoff: Payoff, *, anchor: str | None = None, prior_games: float = 1.0
-) -> dict[str, Rating]:
+def bradley_terry(payoff: Payoff, *, prior_games: float = 1.0) -> dict[str, Rating]:
     """The most probable ratings, by player.
 
-    The anchor has 1000 points, and intervals in its group are those of the difference to it. In
-    every other group 1000 is the mean. Who has not played is nan within (-inf, inf).
+    In every group 1000 points are the mean. Who has not played is nan within (-inf, inf).
 
     Without a prior (`prior_games=0`) these are the most likely ratings, infinite when somebody
     has a perfect score. The prior is imagined draws: every player shares out half of
     `prior_games` over its opponents, in proportion to the games it had with each. It favours no
     level, and weighs the same in a small league as in a large one.
     """
-    if anchor is not None and anchor not in payoff.players:
-        raise ValueError(f"anchor {anchor!r} is unknown; expected one of {list(payoff.players)}")
     if not 0.0 <= prior_games < math.inf:
         raise ValueError(f"prior_games = {prior_games}; expected a finite number of 0 or more")
     rated: dict[str, Rating] = {}
     for place, group in enumerate(payoff.groups()):
-        intervals = _intervals(payoff, group, anchor if anchor in group else None, prior_games)
+        intervals = _intervals(payoff, group, prior_games)
         for player, interval in zip(group, intervals, strict=True):
             games = sum(payoff.results(player, other).games for other in group)
             rated[player] = Rating(*interval, games, place)
@@ -64,19 +59,14 @@ def bradley_terry(
 
 
 def _intervals(
-    payoff: Payoff, group: list[str], anchor: str | None, prior_games: float
+    payoff: Payoff, group: list[str], prior_games: float
 ) -> list[tuple[float, float, float]]:
     """Points, low and high of everybody in one group."""
     if len(group) == 1:
-        return [(math.nan, -math.inf, math.inf) if anchor is None else (START, START, START)]
+        return [(math.nan, -math.inf, math.inf)]
     strength, covariance = _fit(_scores(payoff, group, prior_games))
-    variance = covariance.diagonal()
-    if anchor is not None:  # the variance of a difference
-        at = group.index(anchor)
-        strength = strength - strength[at]
-        variance = variance + variance[at] - 2.0 * covariance[at]
     points = START + POINTS_PER_NAT * strength
-    half = POINTS_PER_NAT * _Z * variance.sqrt()
+    half = POINTS_PER_NAT * _Z * covariance.diagonal().sqrt()
     low, high = points - half, points + half
     return list(zip(points.tolist(), low.tolist(), high.tolist(), strict=True))
 

@@ -18,7 +18,7 @@ def fly_far(
     body: Body, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, time_s: Tensor
 ) -> Motion:
     """The motion after any time of constant rudder and thrust."""
-    path_m, speed_mps = _dash(motion.speed_mps, _drag(body, rudder), thrust_mps2, time_s)
+    path_m, speed_mps = dash(motion.speed_mps, _drag(body, rudder), thrust_mps2, time_s)
     h = rudder * path_m * (0.5 / body.turn_radius_m)
     sin_h, cos_h = torch.sin(h), torch.cos(h)
     flat = h.abs() < _FLAT_TURN_RAD
@@ -37,7 +37,7 @@ def fly_far(
 def fly_straight(body: Body, motion: Motion, thrust_mps2: Tensor, time_s: Tensor) -> Motion:
     """`fly_far` with rudder 0."""
     drag = torch.full_like(motion.speed_mps, body.drag)
-    path_m, speed_mps = _dash(motion.speed_mps, drag, thrust_mps2, time_s)
+    path_m, speed_mps = dash(motion.speed_mps, drag, thrust_mps2, time_s)
     return motion._replace(
         x_m=motion.x_m + path_m * motion.cos_heading,
         y_m=motion.y_m + path_m * motion.sin_heading,
@@ -63,7 +63,7 @@ def _drag(body: Body, rudder: Tensor) -> Tensor:
     return body.drag + (body.induced / body.turn_radius_m**2) * (rudder * rudder)
 
 
-def _dash(
+def dash(
     speed_mps: Tensor, drag: Tensor, thrust_mps2: Tensor, time_s: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Path and speed along the path, whichever way it bends."""

@@ -62,6 +62,7 @@ def begin(
         return Shots(
             motion=flying.motion,
             flying=flying.active,
+            target=flying.target,
             hit=none,
             ended=none,
             defeated=none,
@@ -70,7 +71,7 @@ def begin(
         )
 
     def orders(me: int) -> Orders:
-        return Orders(rudder[me], throttle[me], armed[me].rounds, armed[me].missiles.target)
+        return Orders(rudder[me], throttle[me], armed[me].rounds)
 
     bodies = Bodies((crafts(0), crafts(1)), (shots(0), shots(1)))
     return (orders(0), orders(1)), bodies, armed
@@ -90,7 +91,7 @@ def end(
     """
     crafts, shots = bodies
     slow = params.rudder_rate_per_s is not None
-    aimed = [targets(params, orders[me], shots[me], crafts[1 - me]) for me in (0, 1)]
+    aimed = [targets(params, shots[me], crafts[1 - me]) for me in (0, 1)]
 
     def motion(bodies: Sequence[Crafts | Shots]) -> Motion:
         fields = zip(*(renormalised(side.motion) for side in bodies), strict=True)

@@ -65,6 +65,11 @@ class CombatParams(NamedTuple):
         return self.decision_s * self.time_scale
 
     @property
+    def max_decisions(self) -> int:
+        """Decisions after which the time limit is reached."""
+        return math.ceil(self.time_limit_s / self.step_s - 1e-9)
+
+    @property
     def burn_ticks(self) -> int:
         """Ticks with thrust after a launch."""
         return round(self.burn_time_s / self.dt_s)

@@ -134,6 +134,25 @@ def enemies_of(params: CombatParams, me: int) -> list[int]:
     return [i for i, team in enumerate(params.teams) if team != params.teams[me]]
 
 
+def nearest_living(own: Motion, enemies: Motion, alive: Tensor, otherwise: Tensor) -> Tensor:
+    """The row of the enemies (S, N) that is alive and nearest to each of `own`, int32; or `otherwise`."""
+    least = torch.full_like(own.x_m, torch.inf)
+    nearest = otherwise
+    for enemy, lives in enumerate(alive.unbind(0)):
+        x, y = enemies.x_m[enemy] - own.x_m, enemies.y_m[enemy] - own.y_m
+        square = torch.where(lives, x * x + y * y, torch.inf)
+        nearest = torch.where(square < least, enemy, nearest)
+        least = torch.minimum(square, least)
+    return nearest
+
+
+def as_asked(asked: Tensor, alive: Tensor, otherwise: Tensor) -> Tensor:
+    """The rows that are asked for where these are alive (S, N), else the others."""
+    for enemy, lives in enumerate(alive.unbind(0)):
+        otherwise = torch.where((asked == enemy) & lives, enemy, otherwise)
+    return otherwise
+
+
 def winner_sign(params: CombatParams, state: CombatState, team: int) -> Tensor:
     """+1 where only `team` is alive, -1 where only the other is, 0 otherwise; float32 (N,)."""
     living = [any_row(side) for side in sides(params, state.aircraft.alive)]
@@ -144,6 +163,11 @@ def winner_sign(params: CombatParams, state: CombatState, team: int) -> Tensor:
 def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
     """Game time since the start, (N,)."""
     return state.decision.float() * params.step_s
+
+
+def timed_out(params: CombatParams, state: CombatState) -> Tensor:
+    """The time limit is reached; bool (N,). Decisions are counted, because products of seconds round."""
+    return state.decision >= params.max_decisions
 
 
 def can_fire(params: CombatParams, state: CombatState) -> Tensor:

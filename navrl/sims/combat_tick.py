@@ -11,7 +11,7 @@ from torch import Tensor
 from navrl.sims import legacy
 from navrl.sims import missile as missiles
 from navrl.sims.combat_params import CombatParams
-from navrl.sims.combat_state import any_row, is_over, join
+from navrl.sims.combat_state import any_row, is_over, join, nearest_living
 from navrl.sims.flight import Body, Motion, fly
 
 
@@ -28,6 +28,7 @@ class Shots(NamedTuple):
 
     motion: Motion
     flying: Tensor
+    target: Tensor  # int32, index within the other side; of what has ended, whom it flew at last
     hit: Tensor  # in this decision, and so the next two
     ended: Tensor  # without a hit
     defeated: Tensor  # ended while its target was alive
@@ -41,7 +42,6 @@ class Orders(NamedTuple):
     rudder: Tensor  # (S, N), as commanded
     throttle: Tensor  # (S, N)
     rounds: Tensor  # int32 (S, N)
-    target: Tensor  # int32 (S, K, N), index within the other side
 
 
 class Bodies(NamedTuple):
@@ -69,11 +69,11 @@ def tick(params: CombatParams, orders: Pair, bodies: Bodies) -> Bodies:
     )
     flown, struck = [], []
     for me in (0, 1):
-        target = targets(params, orders[me], shots[me], crafts[1 - me])
-        after = _fly_shots(params, target, shots[me], crafts[1 - me], moved[1 - me], running)
+        aimed = shots[me]._replace(target=targets(params, shots[me], crafts[1 - me]))
+        after = _fly_shots(params, aimed, crafts[1 - me], moved[1 - me], running)
         flown.append(after)
-        now = after.hit & shots[me].flying  # what hit earlier hits nobody else
-        struck.append(at_targets(params, target, now))
+        now = after.hit & aimed.flying  # what hit earlier hits nobody else
+        struck.append(at_targets(params, after.target, now))
     living = [moved[me]._replace(alive=moved[me].alive & ~struck[1 - me]) for me in (0, 1)]
     return Bodies((living[0], living[1]), (flown[0], flown[1]))
 
@@ -92,17 +92,12 @@ def _fly_crafts(params: CombatParams, orders: Orders, crafts: Crafts, running: T
 
 
 def _fly_shots(
-    params: CombatParams,
-    target: Tensor,
-    shots: Shots,
-    foes: Crafts,
-    foes_moved: Crafts,
-    running: Tensor,
+    params: CombatParams, shots: Shots, foes: Crafts, foes_moved: Crafts, running: Tensor
 ) -> Shots:
     """A side's missiles one tick later: flown, hit, or at their end."""
-    prey = Motion(*(_pick(params, field, target) for field in foes.motion))
-    prey_moved = Motion(*(_pick(params, field, target) for field in foes_moved.motion))
-    prey_alive = _pick(params, foes.alive, target)
+    prey = Motion(*(_pick(params, field, shots.target) for field in foes.motion))
+    prey_moved = Motion(*(_pick(params, field, shots.target) for field in foes_moved.motion))
+    prey_alive = _pick(params, foes.alive, shots.target)
     live = shots.flying & running
     law, remembered = _guided(params, shots, prey)
     rudder = torch.where(prey_alive, law, 0.0)
@@ -115,6 +110,7 @@ def _fly_shots(
     return Shots(
         motion=flown,
         flying=shots.flying & ~(hit | ended),
+        target=shots.target,
         hit=shots.hit | hit,
         ended=shots.ended | ended,
         defeated=shots.defeated | (ended & prey_alive),
@@ -167,20 +163,13 @@ def _spent(params: CombatParams, flown: Motion, age_ticks: Tensor) -> Tensor:
     return slow | (age_ticks >= params.max_age_ticks)
 
 
-def targets(params: CombatParams, orders: Orders, shots: Shots, foes: Crafts) -> Tensor:
+def targets(params: CombatParams, shots: Shots, foes: Crafts) -> Tensor:
     """Whom every missile flies at; with `retarget` the nearest living enemy once its target is dead."""
-    target = orders.target
     if not params.retarget:
-        return target
-    least = torch.full_like(shots.motion.x_m, torch.inf)
-    nearest = target
-    for enemy in range(params.team_size):
-        prey = Motion(*(field[enemy] for field in foes.motion))
-        x, y = missiles.relative_position(shots.motion, prey)
-        square = torch.where(foes.alive[enemy], x * x + y * y, torch.inf)
-        nearest = torch.where(square < least, enemy, nearest)
-        least = torch.minimum(least, square)
-    return torch.where(_pick(params, foes.alive, target), target, nearest)
+        return shots.target
+    nearest = nearest_living(shots.motion, foes.motion, foes.alive, shots.target)
+    turns = shots.flying & ~_pick(params, foes.alive, shots.target)
+    return torch.where(turns, nearest, shots.target)
 
 
 def at_targets(params: CombatParams, target: Tensor, flag: Tensor) -> Tensor:

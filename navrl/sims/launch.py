@@ -13,8 +13,10 @@ from navrl.sims.combat_state import (
     CombatState,
     Missiles,
     any_row,
+    as_asked,
     decided,
     is_ready,
+    nearest_living,
     sides,
     split_motion,
 )
@@ -122,18 +124,11 @@ def _channels(params: CombatParams, wanted: Tensor, flying: Missiles) -> Tensor:
 
 def _target(params: CombatParams, side: _Side, asked: Tensor | None) -> Tensor:
     """Whom a launch (S, N) aims at: the living aircraft it names, else the nearest living one."""
-    chosen = torch.zeros_like(side.rounds)
+    first = torch.zeros_like(side.rounds)
     if params.team_size == 1:
-        return chosen
-    least = torch.full_like(side.motion.x_m, torch.inf)
-    for enemy in range(params.team_size):
-        x, y = side.prey.x_m[enemy] - side.motion.x_m, side.prey.y_m[enemy] - side.motion.y_m
-        square = torch.where(side.prey_alive[enemy], x * x + y * y, torch.inf)
-        if asked is not None:
-            square = torch.where((asked == enemy) & side.prey_alive[enemy], -1.0, square)
-        chosen = torch.where(square < least, enemy, chosen)
-        least = torch.minimum(square, least)
-    return chosen
+        return first
+    nearest = nearest_living(side.motion, side.prey, side.prey_alive, first)
+    return nearest if asked is None else as_asked(asked, side.prey_alive, nearest)
 
 
 def _first_sight(

@@ -7,7 +7,8 @@ batch size, in any order, on any device.
 import torch
 from torch import Tensor
 
-SCENARIO, SCRIPT, LEAGUE, MIXTURE = 0, 1, 2, 3  # streams: what a number is drawn for
+# Streams: what a number is drawn for.
+SCENARIO, SCRIPT, LEAGUE, MIXTURE, WORLD, MOVING, NOISE = range(7)
 
 
 def _signed(value: int) -> int:
@@ -43,3 +44,23 @@ def uniform(key: Tensor, stream: int, count: int) -> Tensor:
     index = torch.arange(count, device=key.device).unsqueeze(-1)
     bits = mix(stream_key.unsqueeze(0) ^ index)
     return _shift_right(bits, 40).to(torch.float32) * (1.0 / (1 << 24))
+
+
+_COARSE_BITS = 12
+
+
+def coarse(key: Tensor, stream: int, step: Tensor, count: int, parts: int) -> tuple[Tensor, ...]:
+    """`parts` times float32 (count, N): multiples of 1/4096 in [0, 1), for every key and step (N,).
+
+    One hash gives all parts of a place, which is what a simulator of many bodies can afford every step.
+    """
+    if parts * _COARSE_BITS > 64:
+        raise ValueError(f"parts = {parts}; expected at most 5, for 64 bits in all; draw twice")
+    step_key = mix(mix(key ^ stream) ^ step.to(torch.int64))
+    index = torch.arange(count, device=key.device).unsqueeze(-1)
+    bits = mix(step_key.unsqueeze(0) ^ index)
+    return tuple(
+        (_shift_right(bits, 64 - _COARSE_BITS * (part + 1)) & ((1 << _COARSE_BITS) - 1)).float()
+        * (1.0 / (1 << _COARSE_BITS))
+        for part in range(parts)
+    )

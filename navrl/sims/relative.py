@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.sims.combat_state import CombatParams, CombatState, enemies_of
+from navrl.sims.combat_state import (
+    CombatParams,
+    CombatState,
+    enemies_of,
+    nearest_living,
+    sides,
+    split_motion,
+)
 from navrl.sims.flight import Motion
 
 
@@ -29,7 +36,7 @@ class View(NamedTuple):
 class MissileView(NamedTuple):
     """One missile and how it sees, or is seen by, an aircraft; zeros count only where active."""
 
-    active: Tensor  # bool
+    active: Tensor  # bool, in the air and its target alive
     age_s: Tensor
     speed_mps: Tensor
     view: View
@@ -64,18 +71,12 @@ def aircraft(state: CombatState, index: int) -> Motion:
 
 def focal_index(params: CombatParams, state: CombatState, me: int) -> Tensor:
     """The place among the enemies of the nearest living one (0 when none is alive), int32 (N,)."""
-    first, *others = enemies_of(params, me)
-    if not others:
-        return torch.zeros_like(state.decision)
-    own = aircraft(state, me)
-    least = _square_if_alive(state, own, first)
-    place = torch.zeros_like(least, dtype=torch.int32)
-    for number, index in enumerate(others, start=1):
-        square = _square_if_alive(state, own, index)
-        closer = square < least
-        least = torch.where(closer, square, least)
-        place = torch.where(closer, number, place)
-    return place
+    first = torch.zeros_like(state.decision)
+    if params.team_size == 1:
+        return first
+    craft, other = state.aircraft, 1 - params.teams[me]
+    enemies = split_motion(params, craft.motion)[other]
+    return nearest_living(aircraft(state, me), enemies, sides(params, craft.alive)[other], first)
 
 
 def focal_enemy(params: CombatParams, state: CombatState, me: int) -> Motion:
@@ -92,14 +93,8 @@ def picked(field: Tensor, place: Tensor, among: list[int]) -> Tensor:
     return chosen
 
 
-def _square_if_alive(state: CombatState, own: Motion, index: int) -> Tensor:
-    other = aircraft(state, index)
-    square = (other.x_m - own.x_m) ** 2 + (other.y_m - own.y_m) ** 2
-    return torch.where(state.aircraft.alive[index], square, torch.inf)
-
-
 def own_missile(params: CombatParams, state: CombatState, me: int) -> MissileView:
-    """The own missile in the air that is nearest to its target; the view is the missile's."""
+    """The own missile that is nearest to its living target; the view is the missile's."""
     channels = range(params.channels)
     return _nearest(params, state, [(me, k) for k in channels], None)
 
@@ -146,6 +141,7 @@ def _missile(
         enemies = enemies_of(params, carrier)
         place = target - enemies[0]
         prey = Motion(*(picked(field, place, enemies) for field in state.aircraft.motion))
+        active = active & picked(state.aircraft.alive, place, enemies)
         view = look(motion, prey)
     else:
         active = active & (target == me)

@@ -18,8 +18,8 @@ from navrl.sims.reach import ReachTable, cell, interpolated
 from navrl.sims.relative import aircraft, focal_enemy
 
 # Sample times. Against steps of 0.5 s, of random duels within 4 km of the edge, the margin of the better
-# escape is too large by less than 45 m in 95 % with the ten, by less than 60 m with the five. The current
-# line may be deepest in reach at any time: with the ten its margin is too large by less than 150 m in 95 %.
+# escape is too large by less than 45 m in 95 % with the ten, by less than 50 m with the five. The current
+# line may be deepest in reach at any time: with the ten its margin is too large by less than 200 m in 95 %.
 TEN_TIMES_S = (2.5, 7.5, 15.0, 22.5, 27.5, 32.5, 37.5, 45.0, 52.5, 60.0)
 FIVE_TIMES_S = (5.0, 15.0, 25.0, 32.5, 37.5)
 

@@ -31,7 +31,8 @@ STG_NAMES = (
     *(f"incoming_{name}" for name in (*SIDES, "speed")),
     *(f"own_missile_{name}" for name in (*SIDES, "speed")),
 )
-_LIMIT, _DISTANCE_M, _TIME_S, _SPEED_MPS = 5.0, 10_000.0, 60.0, 1000.0
+LIMIT = 5.0  # of every row that a policy is told
+_DISTANCE_M, _TIME_S, _SPEED_MPS = 10_000.0, 60.0, 1000.0
 
 
 def stg_rows(params: CombatParams, table: ReachTable, state: CombatState, me: int) -> list[Tensor]:
@@ -49,7 +50,7 @@ def stg_rows(params: CombatParams, table: ReachTable, state: CombatState, me: in
         *_margin_rows(Margins(*(field.chunk(2)[1] for field in found))),
         *_missile_rows(params, [incoming, own], [mine, prey]),
     ]
-    return [row.clamp(-_LIMIT, _LIMIT) for row in rows]
+    return [row.clamp(-LIMIT, LIMIT) for row in rows]
 
 
 def _margin_rows(found: Margins) -> list[Tensor]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from navrl.sims.flight import GRAVITY_MPS2
 from navrl.view.fight import SIDES, names, outcome
 from navrl.view.recording import AircraftRecord, Event, Flight, Recording
+from navrl.view.spacetime import SPEED_OF_SOUND_MPS
 
 # The plane of the simulator touches the globe here, in the open Atlantic. Any place would do; near the
 # equator a degree of longitude is about as long as one of latitude.
@@ -68,7 +69,7 @@ def _aircraft(
         load /= recorded.params.fighter.turn_radius_m * GRAVITY_MPS2
         bank_deg = -math.degrees(math.atan(load))  # a left turn banks left, which counts negative
         place = _place(track.x_m[knot], track.y_m[knot], bank_deg, track.heading_rad[knot])
-        words = f"{_id(index)},T={place},Mach={track.speed_mps[knot] / 340.0:.3f}"
+        words = f"{_id(index)},T={place},Mach={track.speed_mps[knot] / SPEED_OF_SOUND_MPS:.3f}"
         if knot == 0:
             name = names(recorded)[index]
             words += f",Type=Air+FixedWing,Name=Fighter,Pilot={name},Color={side},Coalition={side}"

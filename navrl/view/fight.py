@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from navrl.sims.combat_params import UNLIMITED
 from navrl.view.graphs import Draw, packed_graphs
 from navrl.view.html import COMBAT, page
 from navrl.view.recording import Flight, Recording, Track
+from navrl.view.spacetime import SPEED_OF_SOUND_MPS
 
 SIDES = ("Red", "Blue")
-SPEED_OF_SOUND_MPS = 340.0
 
 
 def fight_page(recorded: Recording, draw: Draw, *, title: str, subtitle: str) -> str:
@@ -29,14 +28,14 @@ def fight_data(recorded: Recording, draw: Draw, *, title: str, subtitle: str) ->
         "maxLoad": params.fighter.max_load_g,
         "burnTime": params.burn_time_s,
         "ammunition": params.ammunition,
-        "noThreatSpeed": SPEED_OF_SOUND_MPS,
+        "speedOfSound": SPEED_OF_SOUND_MPS,
         "aircraft": [
             {
                 "name": name,
                 "side": record.team,
                 "track": _track(record.track),
                 "rudder": [round(rudder, 2) for rudder in record.rudder],
-                "rounds": [min(rounds, UNLIMITED) for rounds in record.rounds],
+                "rounds": record.rounds,
                 "died": record.died_s,
             }
             for name, record in zip(names(recorded), recorded.aircraft, strict=True)

@@ -1,38 +1,20 @@
 """A recorded fight as one picture (PNG) or as a film (MP4), for slides and papers."""
 
-import importlib
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from navrl.view.fight import names, outcome
+from navrl.view.footage import INCHES, arrow, new_figure, save_film, save_still
 from navrl.view.recording import Recording, Track
 
 _COLOURS = ("#e4572e", "#2e7dd1")  # as on the page, darker: this is on white
-_PACKAGES = ("matplotlib", "imageio_ffmpeg")
 _PIECES = 5  # of the drawn path between two knots
-_FRAMES_PER_S = 25
-_LONGEST_S = 24.0  # of film; longer fights are played faster
-_PLAIN_SPEED = 4.0  # seconds of fight per second of film
+_SPEED = 4.0  # seconds of fight per second of film
 _TRAIL_S = 60.0
 _DOT_S = 10
-_ARROW = ((1.0, 0.0), (-0.75, 0.62), (-0.35, 0.0), (-0.75, -0.62), (1.0, 0.0))
-_INCHES, _DPI = (9.6, 7.2), 100  # 960 x 720: H.264 wants even numbers
 _AXES = (0.08, 0.08, 0.89, 0.82)  # left, bottom, width, height, as parts of the figure
-
-
-def check_viz() -> None:
-    """Raise one sentence if the packages of the viz extra are missing."""
-    for name in _PACKAGES:
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            raise ImportError(
-                f"pictures and films need {name.replace('_', '-')}, which is not installed; "
-                "pip install 'navrl[viz]'"
-            ) from error
 
 
 def write_png(recorded: Recording, path: Path, *, title: str) -> None:
@@ -45,50 +27,31 @@ def write_png(recorded: Recording, path: Path, *, title: str) -> None:
         colour = _COLOURS[record.team]
         axes.plot(x_km, y_km, ls="", marker="o", ms=4, mfc="white", mec=colour)
         axes.plot(x_km[0], y_km[0], ls="", marker="o", ms=8, mfc="white", mec=colour)
-    figure.savefig(path, dpi=1.5 * _DPI, format="png")
+    save_still(figure, path)
 
 
 def write_mp4(recorded: Recording, path: Path, *, title: str) -> None:
     """The fight as a film; it runs faster the longer the fight is."""
-    ffmpeg = importlib.import_module("imageio_ffmpeg")
     figure, axes = _canvas(recorded, title)
-    canvas, size = figure.canvas, tuple(round(inches * _DPI) for inches in _INCHES)
-    canvas.draw()
-    paper = canvas.copy_from_bbox(figure.bbox)  # axes and grid are drawn once, not per frame
     picture = _Picture(axes, recorded)
     clock = axes.text(0.985, 1.02, "", transform=axes.transAxes, ha="right", fontsize=11)
-    writer = ffmpeg.write_frames(
-        str(path), size, pix_fmt_in="rgba", fps=_FRAMES_PER_S, quality=7, macro_block_size=2
-    )
-    writer.send(None)
-    for time_s in _instants(recorded.times_s[-1]):
+
+    def show(time_s: float) -> list[Any]:
         picture.show(time_s, trail_s=_TRAIL_S)
         clock.set_text(f"{time_s:.1f} s")
-        canvas.restore_region(paper)
-        for artist in (*picture.artists, clock):
-            axes.draw_artist(artist)
-        writer.send(bytes(canvas.buffer_rgba()))
-    writer.close()
+        return [*picture.artists, clock]
 
-
-def _instants(end_s: float) -> Iterator[float]:
-    """The time of every frame; the last one stays for a second."""
-    speed = max(_PLAIN_SPEED, end_s / _LONGEST_S)
-    frames = math.ceil(end_s / speed * _FRAMES_PER_S)
-    for frame in range(frames + _FRAMES_PER_S):
-        yield min(end_s, frame * speed / _FRAMES_PER_S)
+    save_film(figure, path, end_s=recorded.times_s[-1], speed=_SPEED, show=show)
 
 
 def _canvas(recorded: Recording, title: str) -> tuple[Any, Any]:
     """A figure without a window, and axes in km around the whole fight."""
-    agg = importlib.import_module("matplotlib.backends.backend_agg")
-    figure = importlib.import_module("matplotlib.figure").Figure(figsize=_INCHES, dpi=_DPI)
-    agg.FigureCanvasAgg(figure)
+    figure = new_figure()
     axes = figure.add_axes(_AXES)
     tracks = [craft.track for craft in recorded.aircraft]
     tracks += [flight.track for flight in recorded.flights]
     x_km, y_km = ([v / 1e3 for track in tracks for v in getattr(track, f)] for f in ("x_m", "y_m"))
-    upright = _AXES[3] * _INCHES[1] / (_AXES[2] * _INCHES[0])  # the same scale along both axes
+    upright = _AXES[3] * INCHES[1] / (_AXES[2] * INCHES[0])  # the same scale along both axes
     half_km = max(max(x_km) - min(x_km), (max(y_km) - min(y_km)) / upright) / 2.0 + 2.0
     for values, limit, share in ((x_km, axes.set_xlim, 1.0), (y_km, axes.set_ylim, upright)):
         middle = (min(values) + max(values)) / 2.0
@@ -138,7 +101,7 @@ class _Picture:
             x, y, heading_rad = position(record.track, time_s)
             self._trails[index].set_data(*_path(record.track, time_s - trail_s, time_s))
             self._heads[index].set_data([x], [y])
-            self._heads[index].set_marker("X" if dead else _arrow(heading_rad))
+            self._heads[index].set_marker("X" if dead else arrow(heading_rad))
             self._names[index].xy = (x, y)
         for index, flight in enumerate(self._recorded.flights):
             track = flight.track
@@ -149,12 +112,7 @@ class _Picture:
             x, y, heading_rad = position(track, time_s)
             self._ends[index].set_data([x] if begun else [], [y] if begun else [])
             missed = over and flight.ending == "miss"
-            self._ends[index].set_marker("x" if missed else _arrow(heading_rad))
-
-
-def _arrow(heading_rad: float) -> list[tuple[float, float]]:
-    cos, sin = math.cos(heading_rad), math.sin(heading_rad)
-    return [(cos * ahead - sin * left, sin * ahead + cos * left) for ahead, left in _ARROW]
+            self._ends[index].set_marker("x" if missed else arrow(heading_rad))
 
 
 def position(track: Track, time_s: float) -> tuple[float, float, float]:

@@ -21,11 +21,13 @@ class Scene(NamedTuple):
     """What a kind of replay adds to the page: files of navrl/view/page."""
 
     markup: str
+    styles: tuple[str, ...]
     scripts: tuple[str, ...]  # the last one starts everything
 
 
 COMBAT = Scene(
     "combat.html",
+    (),
     (
         "graph_data.js",
         "perspective.js",
@@ -38,11 +40,26 @@ COMBAT = Scene(
     ),
 )
 
+NAVIGATION = Scene(
+    "navigation.html",
+    ("navigation.css",),
+    (
+        "navigation_data.js",
+        "navigation_world.js",
+        "navigation_lidar.js",
+        "navigation_map.js",
+        "navigation_charts.js",
+        "navigation_gallery.js",
+        "navigation_panel.js",
+        "navigation.js",
+    ),
+)
+
 
 def page(scene: Scene, data: Mapping[str, Any]) -> str:
     """The whole file; data["title"] names it, and the scene's scripts find the rest."""
     scripts = [_read(name) for name in (*_SHARED, *scene.scripts)]
-    style = _read("style.css")
+    style = "\n".join(_read(name) for name in ("style.css", *scene.styles))
     parts = {
         "title": html.escape(str(data["title"])),
         "style": style,

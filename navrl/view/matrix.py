@@ -18,26 +18,27 @@ _LETTER = 7.4  # the widest that a monospaced letter of 12 pixels gets
 _STEPS = 10  # of the colour scale
 _STEP = 26
 _SCALE_HEIGHT = 56
+_TITLE = "Win rate of row against column"
 _NOTE = "below a win rate: the number of games; -: none"
 _FONT = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
 
 
-def svg(payoff: Payoff, *, title: str = "Win rate of row against column") -> str:
+def svg(payoff: Payoff) -> str:
     """A heat map: win rate and games in each cell, orange below 50 %, blue above."""
     players = payoff.players
     names = [f"{place} {name}" for place, name in enumerate(players, start=1)]
     label = round(max((len(name) for name in names), default=0) * _LETTER) + 12
     left, top = _EDGE + label, _TITLE_HEIGHT + label
     right, bottom = left + len(players) * _CELL_WIDTH, top + len(players) * _CELL_HEIGHT
-    written = round(max(1.25 * len(title), len(_NOTE)) * _LETTER)
+    written = round(max(1.25 * len(_TITLE), len(_NOTE)) * _LETTER)
     width = max(right, _EDGE + written) + _EDGE
     height = bottom + _SCALE_HEIGHT + _EDGE
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" font-family="{_FONT}" font-size="12">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{_TITLE}</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_EDGE}" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{_EDGE}" y="24" font-size="15" font-weight="bold">{_TITLE}</text>',
         *_labels(names, left, top),
         *_cells(payoff, left, top),
         *_scale(bottom + 14),

@@ -5,19 +5,15 @@ on a physics tick that the age of the missile tells; bodies then stay where that
 """
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorDictBase
 from torch.utils import _pytree as pytree
-from torchrl.envs.utils import ExplorationType, set_exploration_type, step_mdp
 
-from navrl.sims.combat_state import CombatParams, CombatState, decided, enemies_of
+from navrl.sims.combat_state import CombatParams, CombatState, decided, timed_out, winner_sign
 from navrl.sims.flight import Motion
-
-Act = Callable[[TensorDictBase], TensorDictBase]
+from navrl.view.playing import Act, decisions
 
 
 class Track(NamedTuple):
@@ -73,22 +69,15 @@ class Recording(NamedTuple):
     reason: str  # why it ended
 
 
-@torch.no_grad()
 def play_episodes(env: Any, policy: Act) -> list[list[CombatState]]:
     """The first episode of every env under the most probable actions, as states of one env each."""
-    tensordict = env.reset()
-    states = [_on_cpu(env.combat_state)]
+    states = []
     lengths = torch.zeros(env.batch_size, dtype=torch.int64)
-    running = torch.ones(env.batch_size, dtype=torch.bool)
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        while bool(running.any()):
-            stepped = env.step(policy(tensordict))
-            states.append(_on_cpu(env.combat_state))
-            lengths += running
-            running &= ~stepped.get(("next", "done")).squeeze(-1).cpu()
-            tensordict = step_mdp(stepped)
+    for _, running in decisions(env, policy):
+        states.append(_on_cpu(env.combat_state))
+        lengths += running
     return [
-        [_one_env(state, index) for state in states[: length + 1]]
+        [_one_env(state, index) for state in states[:length]]
         for index, length in enumerate(lengths.tolist())
     ]
 
@@ -105,16 +94,20 @@ def recording(params: CombatParams, states: list[CombatState]) -> Recording:
     aircraft = [
         _aircraft(params, states, times_s, events, index) for index in range(len(params.teams))
     ]
-    alive = {record.team for record in aircraft if record.died_s is None}
-    if over and len(alive) < 2:
-        winner = min(alive) if alive else None
-        reason = "the other side is dead" if alive else "both sides died"
-    else:
-        winner = None
-        late = times_s[-1] >= params.time_limit_s
-        undecided = "the time is up" if late else "everybody is out of reach"
-        reason = "nobody has a missile left" if over else undecided
+    winner = {1: 0, -1: 1, 0: None}[int(winner_sign(params, states[-1], 0).item())]
+    reason = _reason(params, states[-1], winner)
     return Recording(params, states, times_s, aircraft, flights, events, winner, reason)
+
+
+def _reason(params: CombatParams, last: CombatState, winner: int | None) -> str:
+    if winner is not None:
+        return "the other side is dead"
+    if not last.aircraft.alive.any():
+        return "both sides died"
+    if decided(params, last).item():
+        return "nobody has a missile left"
+    late = bool(timed_out(params, last).item())
+    return "the time is up" if late else "everybody is out of reach"
 
 
 def _on_cpu(state: CombatState) -> CombatState:
@@ -195,9 +188,9 @@ def _of_channel(
         if active and after is states[-1]:
             close("flying", int(missiles.target[carrier, channel, 0]))
         elif not active:
-            prey = _struck(params, before, after, carrier, channel)
-            last = int(missiles.target[carrier, channel, 0])
-            close("miss" if prey is None else "hit", last if prey is None else prey)
+            prey = int(missiles.target[carrier, channel, 0])
+            struck = _struck(params, before, after, (carrier, channel), prey)
+            close("hit" if struck else "miss", prey)
     return flights
 
 
@@ -227,21 +220,17 @@ def _launch_knot(
 
 
 def _struck(
-    params: CombatParams, before: CombatState, after: CombatState, carrier: int, channel: int
-) -> int | None:
-    """Who died meanwhile, and within a tick of where the missile stopped; None: it missed.
-
-    The missile's own target may name the next enemy by then.
-    """
-    died = before.aircraft.alive & ~after.aircraft.alive
-    missile = _knot(0.0, after.missiles.motion, carrier, channel)
-    for enemy in enemies_of(params, carrier):
-        prey = _knot(0.0, after.aircraft.motion, enemy)
-        distance_m = math.hypot(missile[1] - prey[1], missile[2] - prey[2])
-        tick_m = (missile[4] + prey[4]) * params.dt_s
-        if bool(died[enemy, 0]) and distance_m < params.hit_radius_m + tick_m:
-            return enemy
-    return None
+    params: CombatParams, before: CombatState, after: CombatState, shot: tuple[int, int], prey: int
+) -> bool:
+    """Whether its prey died meanwhile, and within a tick of where the missile stopped."""
+    died = before.aircraft.alive[prey, 0] & ~after.aircraft.alive[prey, 0]
+    missile, target = (
+        _knot(0.0, after.missiles.motion, *shot),
+        _knot(0.0, after.aircraft.motion, prey),
+    )
+    distance_m = math.hypot(missile[1] - target[1], missile[2] - target[2])
+    tick_m = (missile[4] + target[4]) * params.dt_s
+    return bool(died) and distance_m < params.hit_radius_m + tick_m
 
 
 def _not_beyond(flight: Flight, end_s: float) -> Flight:

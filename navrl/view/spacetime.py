@@ -1,6 +1,5 @@
 """The space-time graph of one aircraft as plain lists, ready for JSON and for any renderer."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +12,13 @@ from navrl.sims.flight import Motion
 from navrl.sims.lines import SIDES, Line, Steered, along, current_line, three_lines
 from navrl.sims.missile_line import Chase, Shot, arc_s, begun, pursued
 from navrl.sims.reach import ReachTable, cell, interpolated, reach_table
+from navrl.sims.relative import focal_index
 from navrl.sims.spacetime import Margins, margins
 
 LINE_TIMES_S = tuple(range(21))
 CONE_TIMES_S = tuple(2.5 * step for step in range(1, 9))
 CONE_ANGLES_DEG = tuple(range(-180, 181, 10))
-NO_THREAT_MPS = 340.0  # a slower missile is drawn pale: below the speed of sound it catches nobody
+SPEED_OF_SOUND_MPS = 340.0  # a slower missile is drawn pale: it catches nobody
 _PART_OF_TIME_TO_GO, _LONGEST_ARC_S, _MOST_ARCS = 0.1, 0.5, 160  # of a missile's path
 _RECEDING_S = 5.0  # a missile without thrust that has receded for so long does not come back
 
@@ -65,14 +65,7 @@ def steered(state: CombatState, env: int, index: int) -> Steered:
 
 def nearest_enemy(params: CombatParams, state: CombatState, env: int, me: int) -> int:
     """Index of the nearest living enemy, or of the first when none is alive."""
-    x_m, y_m = (field[:, env].tolist() for field in state.aircraft.motion[:2])
-    alive = state.aircraft.alive[:, env].tolist()
-
-    def range_m(index: int) -> float:
-        return math.hypot(x_m[index] - x_m[me], y_m[index] - y_m[me])
-
-    enemies = enemies_of(params, me)
-    return min([e for e in enemies if alive[e]] or enemies[:1], key=range_m)
+    return enemies_of(params, me)[int(focal_index(params, state, me)[env])]
 
 
 def plain_margins(found: Margins) -> dict[str, float]:
@@ -113,7 +106,7 @@ def outlines(
         [[round(x), round(y)] for x, y in zip(xs, ys, strict=True)]
         for xs, ys in zip(x_m.tolist(), y_m.tolist(), strict=True)
     ]
-    return points, (interpolated(rows.speed_mps, place) < NO_THREAT_MPS).tolist()
+    return points, (interpolated(rows.speed_mps, place) < SPEED_OF_SOUND_MPS).tolist()
 
 
 def _missiles(params: CombatParams, state: CombatState, env: int, me: int) -> list[dict[str, Any]]:
@@ -183,9 +176,9 @@ def _no_threat_from(speeds_mps: list[float]) -> int | None:
     """The first point below the speed of sound after one above it."""
     been_fast = False
     for index, speed_mps in enumerate(speeds_mps):
-        if been_fast and speed_mps < NO_THREAT_MPS:
+        if been_fast and speed_mps < SPEED_OF_SOUND_MPS:
             return index
-        been_fast = been_fast or speed_mps >= NO_THREAT_MPS
+        been_fast = been_fast or speed_mps >= SPEED_OF_SOUND_MPS
     return None
 
 

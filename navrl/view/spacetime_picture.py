@@ -9,11 +9,11 @@ from typing import Any
 from navrl.sims.combat_params import CombatParams
 from navrl.sims.lines import Steered
 from navrl.sims.reach import TIME_STEP_S, reach_table
+from navrl.view.footage import arrow
 from navrl.view.spacetime import line_points, outlines
 
 _COLOURS = ("#7b3294", "#2166ac", "#1b9e77", "#d95f02")  # one per time, on both graphs
 _STYLES = {"left": "-", "right": "-", "current": (0, (4, 3))}
-_ARROW = ((1.0, 0.0), (-0.75, 0.62), (-0.35, 0.0), (-0.75, -0.62), (1.0, 0.0))
 _INCHES, _DPI, _TITLE_COLUMNS = (8.0, 6.0), 100, 80
 
 
@@ -71,6 +71,6 @@ def _km(points: list[list[float]]) -> tuple[list[float], list[float]]:
 
 def _draw_aircraft(axes: Any, craft: Steered, name: str) -> None:
     x_m, y_m, cos, sin, _ = (field.item() for field in craft.motion)
-    marker = [(cos * ahead - sin * left, sin * ahead + cos * left) for ahead, left in _ARROW]
+    marker = arrow(math.atan2(sin, cos))
     axes.plot(x_m / 1e3, y_m / 1e3, ls="", marker=marker, ms=15, color="black")
     axes.annotate(name, (x_m / 1e3, y_m / 1e3), (8, -14), textcoords="offset points", fontsize=9)

@@ -8,14 +8,14 @@ from tensordict import TensorDict
 from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
 
 from navrl.config import build, compose
-from tests.agents import squad
+from tests.agents import drone, squad
 
 NUM_ENVS, STEPS, FEATURES, CHOICES = 4, 6, 3, (3, 2)
 
 
 @functools.cache
-def configuration():
-    return compose("train", ["agent=ppo", "compile=off"])
+def configuration(agent="ppo"):
+    return compose("train", [f"agent={agent}", "compile=off"])
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,23 @@ def make_squad_agent(make_agent):
     def make(num_agents=squad.AGENTS, *, mortal=True, **options):
         observation, action = squad.squad_specs(squad.NUM_ENVS, num_agents, mortal=mortal)
         return make_agent(observation_spec=observation, action_spec=action, **options)
+
+    return make
+
+
+@pytest.fixture
+def make_navrl_agent():
+    """make_navrl_agent(max_kl=None, ...) -> the shipped agent=ppo_navrl with these options."""
+
+    def make(num_iterations=10, **options):
+        observation, action = drone.drone_specs()
+        return build(configuration("ppo_navrl").agent)(
+            observation_spec=observation,
+            action_spec=action,
+            device="cpu",
+            num_iterations=num_iterations,
+            **{"num_epochs": 1, "num_minibatches": 1, **options},
+        )
 
     return make
 

@@ -1,5 +1,5 @@
-"""Audits a team's policy and update on fake CUDA and prints what it found as JSON; a program of its own,
-because the audit changes the process it runs in.
+"""Audits a policy and update on fake CUDA and prints what it found as JSON; a program of its own, because
+the audit changes the process it runs in. Its argument: team, or drone for agent=ppo_navrl.
 """
 
 import json
@@ -9,26 +9,32 @@ from unittest import mock
 import torch
 
 from navrl.config import build, compose
+from tests.agents.drone import drone_specs, make_drone_rollout
 from tests.agents.squad import make_team_rollout, squad_specs
 from tests.rollouts.cuda_audit import DEVICE, UnavailableError, audit
 
-OVERRIDES = ("agent=ppo", "compile=off", "agent.precision=fp32", "agent.num_minibatches=4")
+OVERRIDES = ("compile=off", "agent.precision=fp32", "agent.num_minibatches=4")
+LEARNERS = {
+    "team": ("ppo", lambda: squad_specs(4, 3, device=DEVICE), make_team_rollout),
+    "drone": ("ppo_navrl", lambda: drone_specs(device=DEVICE), make_drone_rollout),
+}
 
 
-def main() -> dict:
+def main(learner: str) -> dict:
     """What acting and learning did, after a first update that may set things up."""
-    config, parameters = compose("train", OVERRIDES), []
+    name, specs, make_rollout = LEARNERS[learner]
+    config, parameters = compose("train", [f"agent={name}", *OVERRIDES]), []
     with audit(parameters) as recorder, torch.device(DEVICE):
-        observation, action = squad_specs(4, 3, device=DEVICE)
+        observation, action = specs()
         # Parameters are born on the device, because fake ones cannot move.
         with mock.patch("torch.nn.Module.to", lambda module, *_, **__: module):
             agent = build(config.agent)(
                 observation_spec=observation, action_spec=action, device=DEVICE, num_iterations=10
             )
         parameters.extend(agent.parameters)
-        agent.update(make_team_rollout(agent))
+        agent.update(make_rollout(agent))
         recorder.clear()
-        rollout = make_team_rollout(agent)
+        rollout = make_rollout(agent)
         acting = {"events": recorder.events, "operations": sorted(recorder.operations)}
         recorder.clear()
         agent.update(rollout)
@@ -39,7 +45,7 @@ def main() -> dict:
 
 if __name__ == "__main__":
     try:
-        report = main()
+        report = main(sys.argv[1])
     except UnavailableError as reason:
         report = {"unavailable": str(reason)}
     sys.stdout.write(json.dumps(report))

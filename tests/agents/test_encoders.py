@@ -105,7 +105,8 @@ def test_rows_of_any_shape_are_encoded_alike():
 def test_leaves_are_vectors_and_entities_with_their_masks():
     leaves = observation_leaves(spec(wide=(12,), ego=(3,), **entities("mates", 2, 7)))
     assert leaves.vectors == {"ego": 3, "wide": 12}
-    assert leaves.entities == {"mates": 7}
+    assert leaves.entities == {"mates": (2, 7)}
+    assert leaves.scans == {}
     assert list(leaves.vectors) == ["ego", "wide"]  # names of parameters follow this order
 
 

@@ -166,7 +166,8 @@ def test_load_refuses_what_is_not_a_checkpoint(tmp_path: Path) -> None:
     good = {"kind": "checkpoint", "frames": 1, "score": None, "tree": {"dict": []}}
     container.write(path, {}, good)
     assert load(path) == {}
-    for change in ({"kind": "rollout"}, {"frames": "1"}, {"score": 1}, {"tree": []}, {"tree": {}}):
+    wrong = {"kind": "rollout", "frames": "1", "score": 1, "stage": None, "tree": []}
+    for change in ({"tree": {}}, *({key: value} for key, value in wrong.items())):
         container.write(path, {}, good | change)
         with pytest.raises(CorruptFile, match="header"):
             load(path)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from navrl.checkpoint import CheckpointSaver, NullSaver, container, load
+from navrl.checkpoint import CheckpointSaver, NullSaver, container, find, load
 
 PROBE = """
 import os, random, signal, sys, time, warnings
@@ -103,6 +103,21 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert frames_in(tmp_path) == [1, 3, 5, 6]  # best: 9 at 3 and 5 at 1; newest: 5 and 6
     assert pointer(tmp_path, "best")["file"] == "step_000000000003.ckpt"
     assert pointer(tmp_path, "latest")["file"] == "step_000000000006.ckpt"
+
+
+def test_any_score_of_a_later_stage_is_better(tmp_path: Path) -> None:
+    # An easy lesson is won by 98 %, the hard one by 40 and 55 %; then the run goes back to the easy one.
+    writer = saver(tmp_path, keep_last=1)
+    for step, (stage, score) in enumerate(
+        [(0, 0.98), (1, 0.4), (1, 0.55), (1, None), (0, 0.99)], 1
+    ):
+        writer.save(state(step), frames=step, score=score, stage=stage)
+    assert frames_in(tmp_path) == [3, 5]
+    assert pointer(tmp_path, "best")["file"] == "step_000000000003.ckpt"
+    assert find(str(tmp_path / "best"), tmp_path) == tmp_path / "step_000000000003.ckpt"
+    again = saver(tmp_path, keep_last=1)
+    again.save(state(6), frames=6, score=1.0, stage=0)
+    assert frames_in(tmp_path) == [3, 6]
 
 
 def test_what_best_points_to_is_never_deleted(tmp_path: Path) -> None:

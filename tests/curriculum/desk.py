@@ -2,6 +2,8 @@
 
 import contextlib
 
+import torch
+
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.lessons import Lesson, Lessons
 
@@ -14,6 +16,7 @@ class Desk:
     lesson_names = NAMES
     episode_keys = ("return", "length", "win", "kill", "launches", "_opponent")
     rate_names = ("win", "kill")
+    batch_size = torch.Size([100])
 
     def __init__(self):
         self.now = None
@@ -51,7 +54,7 @@ class Bench:
         self.counted = state["counted"]
 
 
-def lesson(number, *, at_least=None, examined=None, league=False):
+def lesson(number, *, at_least=None, examined=None, league=False, at_most_frames=None):
     """A lesson that can be told by its weight of `launch`."""
     return Lesson(
         scenarios={"near": 1.0 + number},
@@ -60,6 +63,7 @@ def lesson(number, *, at_least=None, examined=None, league=False):
         gate=Gate(at_least={"win": 0.9} if at_least is None else at_least, at_most={}, slack=0.1),
         examined=examined,
         league=league,
+        at_most_frames=at_most_frames,
     )
 
 

@@ -44,8 +44,8 @@ def test_what_was_to_be_low_is_no_reason_to_go_back():
 
 
 def test_it_sees_means_and_ratios_of_means():
-    means = {"kill": 0.8, "launches": 1.2, "win": 0.7}
-    found = gate({"kill": 0.5}, {"launches_per_kill": 1.5}).seen(means)
-    assert found == {"kill": 0.8, "launches_per_kill": pytest.approx(1.5)}
-    nobody = gate({}, {"launches_per_kill": 1.5}).seen({"kill": 0.0, "launches": 0.0})
-    assert nobody == {"launches_per_kill": math.inf}
+    means = {"kill": 0.4, "kills": 0.8, "launches": 1.2, "win": 0.7}
+    found = gate({"kill": 0.3}, {"launches_per_kills": 1.5}).seen(means)
+    assert found == {"kill": 0.4, "launches_per_kills": pytest.approx(1.5)}
+    nobody = gate({}, {"launches_per_kills": 1.5}).seen({"kills": 0.0, "launches": 0.0})
+    assert nobody == {"launches_per_kills": math.inf}

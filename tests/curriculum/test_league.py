@@ -2,12 +2,26 @@
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 
 from navrl.curriculum.league import LEARNER
 from tests.curriculum.club import Club, N, games_of, league, tag
+from tests.sims.duels import read_yaml
+
+
+def test_the_shipped_shares_are_those_that_the_document_tells():
+    pool = read_yaml("curriculum/self_play/pool.yaml")
+    latest, drawn = (round(100 * pool[name]) for name in ("latest_share", "pool_share"))
+    text = " ".join((Path(__file__).parents[2] / "docs" / "curriculum.md").read_text().split())
+    assert f"{latest} % of them (`latest_share`) play the newest copy" in text
+    assert f"{drawn} % (`pool_share`) play" in text
+    assert f"and the rest, {100 - latest - drawn} %, plays scripts" in text
+    assert pool["pool_seats"] + 1 == 5
+    assert f"With five seats in {latest + drawn} % of the envs" in text
+
 
 # ------------------------------------------------------------------ snapshots
 

@@ -138,12 +138,15 @@ def test_players_of_known_strength_get_their_ratings():
                 true[name] = learner
                 elo[name] = found.elo.ratings[name]
                 club.policy.points.data.fill_(900.0 + 60.0 * len(true))
-    ratings = bradley_terry(found.payoff, anchor="a")
-    names = [name for name in ratings if name in true and name != "a"]
-    assert len(names) == 9
-    truth = {name: true[name] - true["a"] + 1000.0 for name in names}
+    true["learner"] = club.policy.points.item()
+    ratings = bradley_terry(found.payoff)
+    names = list(ratings)
+    assert set(names) == set(true)
+    assert len(names) == 11
+    mean = sum(true.values()) / len(true)
+    truth = {name: points - mean + 1000.0 for name, points in true.items()}
     inside = [ratings[name].low <= truth[name] <= ratings[name].high for name in names]
-    assert sum(inside) >= 8, {name: (truth[name], ratings[name]) for name in names}
+    assert sum(inside) >= 9, {name: (truth[name], ratings[name]) for name in names}
     for name in names:
         assert ratings[name].points == pytest.approx(truth[name], abs=80.0)
         assert ratings[name].high - ratings[name].low < 200.0

@@ -18,6 +18,7 @@ def changed(**changes):
         "gate": Gate(at_least={"win": 0.9}, at_most={}, slack=0.1),
         "examined": None,
         "league": False,
+        "at_most_frames": None,
     }
     return Lesson(**(options | changes))
 
@@ -75,12 +76,29 @@ def asking(at_least=None, at_most=None, slack=0.1):
         (asking({"win": "high"}), r"\.gate\.at_least\.win = high; expected a rate from 0 to 1"),
         (asking({"win": 0.9}, {"win": 0.8}), r"\.gate wants win of at least 0\.9 and at most 0\.8"),
         (asking({"win": 0.9}, slack=-0.1), r"\.gate\.slack = -0\.1; expected 0 or more"),
+        (changed(at_most_frames=0), r"\.at_most_frames = 0; expected a whole number of 1 or more"),
+        (changed(at_most_frames=1.5e6), r"\.at_most_frames = 1500000\.0; expected a whole number"),
     ],
 )
 def test_an_impossible_lesson_is_refused_at_the_start_wherever_it_stands(wrong, sentence):
     with pytest.raises(ValueError, match=rf"^curriculum\.lessons\.lesson1{sentence}") as refused:
         School(lesson(0), wrong)
     assert "\n" not in str(refused.value)
+
+
+def test_the_worst_of_a_few_episodes_is_refused():
+    # Of the desk's 100 episodes 30 meet b, and then 25.
+    worst = Gate(at_least={"win": 0.9, "worst_win": 0.8}, at_most={}, slack=0.1)
+    School(changed(gate=worst, examined={"a": 0.7, "b": 0.3}))
+    School(changed(gate=worst, examined={"a": 5.0, "b": 0.0}))
+    School(changed(examined={"a": 100.0, "b": 1.0}))  # a mean of all does not ask who is worst
+    with pytest.raises(ValueError, match="worst_win") as refused:
+        School(changed(gate=worst, examined={"a": 3.0, "b": 1.0}))
+    place = "curriculum.lessons.lesson0.gate"
+    assert str(refused.value) == (
+        f"{place} asks for worst_win, but 25 of 100 episodes meet b; expected 30 or more; "
+        f"set num_envs=120 or change {place}"
+    )
 
 
 @pytest.mark.parametrize("options", [{"check_every": 0}, {"check_every": -3}])

@@ -64,6 +64,35 @@ def test_forgetting_counts_before_learning():
     assert (metrics["curriculum/old_lesson"], metrics["curriculum/old_win"]) == (1.0, 0.5)
 
 
+def test_a_lesson_whose_budget_is_spent_is_left_for_good():
+    # A thousand frames an iteration; the first lesson may have 12,000 in all, the last one stays the last.
+    school = School(lesson(0, at_most_frames=12_000), lesson(1), lesson(2, at_most_frames=1000))
+    assert school.go(11)["curriculum/stage"] == 1.0
+    assert school.told == []
+    assert school.go(1)["curriculum/stage"] == 2.0
+    assert school.desk.now == settings(1)
+    sentence = "lesson 'lesson0' has had its 12,000 frames without being learned: next 'lesson1'"
+    assert school.told == [sentence]
+    metrics = school.go(8)
+    assert (metrics["curriculum/old_win"], metrics["curriculum/stage"]) == (0.0, 2.0), "no way back"
+    school.results = {1: 1.0}
+    assert school.go(20)["curriculum/stage"] == 3.0
+
+
+def test_time_in_a_lesson_adds_up_over_visits_and_resumes():
+    lessons = lesson(0, at_most_frames=12_000), lesson(1)
+    school, other = School(*lessons), School(*lessons)
+    school.results = {0: 1.0}
+    school.go(5)  # learned: 5,000 of its frames are spent
+    school.results = {0: 0.0}
+    assert school.go(5)["curriculum/stage"] == 1.0, "forgotten"
+    other.lessons.load_state_dict(school.lessons.state_dict())
+    other.iteration = 10
+    for each in (school, other):
+        assert each.go(6)["curriculum/stage"] == 1.0
+        assert each.go(1)["curriculum/stage"] == 2.0
+
+
 def test_every_old_lesson_is_asked_in_turn():
     school = School(*(lesson(number) for number in range(4)))
     school.results = {0: 1.0, 1: 1.0, 2: 1.0}

@@ -19,9 +19,10 @@ def real(env, *, scenarios, opponents, league=None):
         scenarios=scenarios,
         opponents=opponents,
         reward={"outcome": 0.0, "attack": 3.0},
-        gate=Gate(at_least={"win": 1.0}, at_most={"launches_per_kill": 0.0}, slack=0.1),
+        gate=Gate(at_least={"win": 1.0}, at_most={"launches_per_kills": 0.0}, slack=0.1),
         examined={"pursuit": 1.0},
         league=False,
+        at_most_frames=None,
     )
     agent = make_agent(env)
 
@@ -107,7 +108,7 @@ def test_examinations_play_the_same_episodes_and_touch_neither_training_nor_its_
     assert differences(*worlds) == []
     assert len(found) == 3
     assert found[0] == found[1] == found[2]
-    assert found[0]["curriculum/launches_per_kill"] > 0.0
+    assert found[0]["curriculum/launches_per_kills"] > 0.0
     assert len(worlds[0][1]) == 30
 
 
@@ -117,7 +118,7 @@ def test_an_examination_changes_with_the_policy():
     env.reset()
     seen = []
     for iteration in itertools.count(2, 2):
-        seen.append(lessons.after(iteration, 0, None, print)["curriculum/launches_per_kill"])
+        seen.append(lessons.after(iteration, 0, None, print)["curriculum/launches_per_kills"])
         agent.policy.load_state_dict(make_agent(env, seed=iteration).policy.state_dict())
         if iteration == 8:
             break

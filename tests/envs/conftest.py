@@ -9,11 +9,23 @@ from navrl.config import build, compose
 _SHORT = ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20")
 _TEAM = ("opponent=crank", "scenario.range_m=[3000,9000]", "env.sim.time_limit_s=20")
 _COARSE = "env.sim.tick_s=0.25"  # quicker, and nothing here depends on it
+_SPARSE = (
+    *("world.count=2", "world.routes_per_world=4", "world.renew_episodes=null"),
+    *("world.map.count=20", "world.difficulty.static=20"),
+    *("env.sim.time_limit_s=0.9", "world.routes.z_m=[0.25,0.35]"),
+)
 # A new env is one more line: its option and overrides under which everybody finishes two
 # episodes within 50 steps of random play, some of them terminated and some truncated.
 ENVS = {
     "combat": ("env=combat", *_SHORT),
     "combat, any rudder": ("env=combat", "action=continuous", *_SHORT, _COARSE),
+    "navigation": ("env=navigation", *_SPARSE, "env.sim.vary.latency_decisions=[0,2]"),
+    "navigation, as published": (
+        "env=navigation_compat",
+        "world=forest",
+        *_SPARSE,
+        "env.sim.decision_s=0.05",
+    ),
     "combat, a team": ("env=combat", "env.team_size=2", "observation=entities", *_TEAM, _COARSE),
 }
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from navrl.config import build
+from navrl.opponents.base import Command, Pilot
 from tests.envs.conftest import configuration
 from tests.envs.playing import play
 from tests.sims.duels import put_missile
@@ -118,10 +119,22 @@ def at_the_tail(state, prey):
 @pytest.mark.parametrize(
     ("alive", "expected"),
     [
-        ((1, 0, 1, 0, 0, 0), {"win": 1, "loss": 0, "draw": 0, "kill": 1, "survival": 1}),
-        ((0, 0, 0, 0, 1, 0), {"win": 0, "loss": 1, "draw": 0, "kill": 0, "survival": 0}),
-        ((0, 0, 0, 0, 0, 0), {"win": 0, "loss": 0, "draw": 1, "kill": 1, "survival": 0}),
-        ((1, 1, 1, 0, 0, 1), {"win": 0, "loss": 0, "draw": 1, "kill": 0, "survival": 1}),
+        (
+            (1, 0, 1, 0, 0, 0),
+            {"win": 1, "loss": 0, "draw": 0, "kill": 1, "survival": 1, "kills": 3},
+        ),
+        (
+            (0, 0, 0, 0, 1, 0),
+            {"win": 0, "loss": 1, "draw": 0, "kill": 0, "survival": 0, "kills": 2},
+        ),
+        (
+            (0, 0, 0, 0, 0, 0),
+            {"win": 0, "loss": 0, "draw": 1, "kill": 1, "survival": 0, "kills": 3},
+        ),
+        (
+            (1, 1, 1, 0, 1, 1),
+            {"win": 0, "loss": 0, "draw": 1, "kill": 0, "survival": 1, "kills": 1},
+        ),
     ],
 )
 def test_statistics_by_hand(alive, expected):
@@ -129,7 +142,8 @@ def test_statistics_by_hand(alive, expected):
     changed(env, with_alive(*map(bool, alive)))
     rounds = torch.tensor([6, 4, 3, 1, 6, 6], dtype=torch.int32).unsqueeze(-1).expand(6, 2).clone()
     root = changed(env, lambda s: s._replace(aircraft=s.aircraft._replace(rounds=rounds)))
-    assert {name: statistic(env, root, name) for name in expected} == expected
+    per_aircraft = expected | {"kills": pytest.approx(expected["kills"] / SIZE)}
+    assert {name: statistic(env, root, name) for name in expected} == per_aircraft
     # Two and three of the learner's eighteen are gone: 5 / 3 an aircraft.
     assert statistic(env, root, "launches") == pytest.approx(5 / 3)
     ((frame, _),) = play(env, [orders(env, *[(1, 0, 0)] * SIZE)], root)
@@ -186,6 +200,51 @@ def test_scripted_pilots_fly_the_learners_team(action):
         wins = frame["next", "episode"][:, [env.episode_keys.index("win")]]
         won, ended = won + (wins * first).sum().item(), ended | first
     assert won >= 6, "who flies straight on is shot"
+
+
+class Marksman(Pilot):
+    """Flies straight and fires at the enemy of its choice."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def initial(self, key):
+        return ()
+
+    def act(self, params, state, me, memory):
+        zero = torch.zeros_like(state.aircraft.motion.x_m[me])
+        target = None if self.target is None else torch.full_like(zero, self.target).int()
+        return Command(zero, zero + 1.0, zero == 0.0, target), ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "alive", "chosen"),
+    [
+        (2, (True, True, True), 2),
+        (2, (True, True, False), 0),  # the dead cannot be chosen: the nearest is
+        (2, (False, True, False), 1),
+        (-1, (True, True, True), 0),  # who names none
+        (None, (True, True, True), 0),
+    ],
+)
+@pytest.mark.parametrize("action", ["discrete", "continuous"])
+def test_a_scripted_pilot_fires_at_whom_it_names(action, asked, alive, chosen):
+    env = team("scenario.range_m=[60000,80000]", f"action={action}")
+
+    def in_line(state):  # the first enemy is nearest, and the third farthest
+        far = torch.tensor([0.0, 0.0, 0.0, 50e3, 60e3, 70e3]).unsqueeze(-1)
+        craft = state.aircraft
+        motion = craft.motion._replace(x_m=far + 0.0 * craft.motion.x_m, y_m=0.0 * craft.motion.y_m)
+        return with_alive(*[True] * SIZE, *alive)(
+            state._replace(aircraft=craft._replace(motion=motion))
+        )
+
+    root = changed(env, in_line)
+    wanted, _ = env.pilot_action(Marksman(asked), None)
+    play(env, [wanted], root)
+    flying = env.combat_state.missiles
+    assert flying.active[:SIZE, 0].all()
+    assert (flying.target[:SIZE, 0] == SIZE + chosen).all()
 
 
 @pytest.mark.parametrize(

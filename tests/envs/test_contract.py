@@ -218,7 +218,11 @@ def test_what_a_policy_carries_survives_until_its_episode_ends(make_env):
 def test_some_choice_is_always_allowed(make_env):
     env = make_env()
     group = () if isinstance(env.action_key, str) else env.action_key[:-1]
-    masks = stacked(play(env, random_actions(env)))[("then", *group, "action_mask")]
+    played = stacked(play(env, random_actions(env)))
+    mask = ("then", *group, "action_mask")
+    if mask not in played.keys(True, True):
+        pytest.skip("nothing is ever forbidden here")
+    masks = played[mask]
     spec = env.full_action_spec[env.action_key]
     binary = [2] * (masks.shape[-1] // 2)  # of an action with other columns, too
     sizes = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist() if hasattr(spec, "nvec") else binary

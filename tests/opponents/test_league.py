@@ -79,7 +79,7 @@ def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
     for field in ("rudder", "throttle", "fire"):
         expected = [getattr(alone[tag], field)[i].item() for i, tag in enumerate(owner)]
         assert getattr(command, field).tolist() == expected
-    assert command.target is None
+    assert (command.target == NEAREST).all()
     assert all(torch.equal(a, b) for a, b in zip(after[1:], remembered, strict=True))
 
 
@@ -222,3 +222,38 @@ def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
         league.seat([Block(0, N, None, 1007)])
         assert (compiled(memory) == CHANGED).all()
         assert (compiled(league.initial(keys())) == 1007).all()
+
+
+def test_compiled_every_mate_is_asked_about_itself_whoever_was_first():
+    """Graphs are made without a look at numbers; a shared one would repeat the first mate's answers."""
+    states, told, wanted = {}, {}, {}
+    for mode in ("off", "on"):
+        env = make_env(
+            4, "env.team_size=2", f"compile={mode}", "opponent.scripts.weights.straight=0"
+        )
+        env.opponent.furnish(4, "cpu")
+        env.reset()
+        memories = env._world.state.memories
+        states[mode] = state = env.combat_state
+        seats = tuple(zip((2, 3), memories, strict=True))
+        wanted[mode] = [env.opponent.act(env.params, state, me, memory)[0] for me, memory in seats]
+        told[mode] = [
+            env.opponent._seat.frames(env.params, state, me)["observation", "ego"] for me in (2, 3)
+        ]
+    assert torch.equal(states["on"].aircraft.alive, states["off"].aircraft.alive)
+    for mate in range(2):
+        for on, off in zip(wanted["on"][mate], wanted["off"][mate], strict=True):
+            assert torch.allclose(on.float(), off.float(), atol=1e-4)
+        assert torch.allclose(told["on"][mate], told["off"][mate], atol=1e-4)
+    assert not torch.equal(told["on"][0], told["on"][1])
+
+
+def test_a_command_names_a_target_before_and_after_policies_are_seated(game):
+    """Else the env's graph, made for the one kind, would not look at the targets of the other."""
+    env, policies = game
+    memory = env._world.state.memories[0]
+    scripted, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
+    env.opponent.seat([Block(0, N, policies[1001], 1001)])
+    seated, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
+    assert scripted.target.dtype == seated.target.dtype == torch.int32
+    assert (scripted.target == NEAREST).all()

@@ -1,16 +1,19 @@
 """The mixture: which pilot an episode draws, and that the others go on thinking."""
 
 import math
+from itertools import combinations
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
 from navrl.config import build, compose, to_json
-from navrl.opponents.base import Command, Pilot
+from navrl.opponents.base import Command, Pilot, draw_thresholds, pilot_key, team_key
 from navrl.opponents.mixture import Mixture
 from navrl.opponents.straight import Straight
+from navrl.sims import random
 from navrl.sims.random import episode_key
+from tests.envs.conftest import configuration
 from tests.opponents.pictures import NAMES, pilot
 from tests.sims.duels import opening, read_yaml, shipped_params
 
@@ -66,6 +69,34 @@ def test_pilots_are_drawn_as_often_as_their_weights_say(weights, shares):
     for index, share in enumerate(shares):
         found = (choice == index).double().mean().item()
         assert found == pytest.approx(share, abs=5.0 * math.sqrt(share * (1.0 - share) / count))
+
+
+@pytest.mark.parametrize("opponent", ["mixture", "league"])
+def test_a_team_flies_one_script_with_thresholds_of_everybodys_own(opponent):
+    config = configuration(
+        "env=combat", "env.team_size=4", f"opponent={opponent}", "scenario=mixture"
+    )
+    env = build(config.env)(num_envs=60, device="cpu", seed=0)
+    told = env.reset()["episode"][:, env.episode_keys.index("_opponent")]
+    memories = env._world.state.memories
+    tags = [env.opponent.tag(memory).float() for memory in memories]
+    assert len(tags) == 4
+    assert all(torch.equal(tag, told) for tag in tags)
+    assert len(told.unique()) > 2
+    drawn = [memory[-1] for memory in memories]  # a threshold
+    assert all((one != other).float().mean() > 0.9 for one, other in combinations(drawn, 2))
+
+
+def test_the_pilots_of_a_team_draw_independently_of_each_other_and_of_the_opening():
+    bounds = [(0.0, 1.0)] * 2
+    drawn = [
+        torch.stack(draw_thresholds(pilot_key(keys(4000), number), bounds)) for number in range(8)
+    ]
+    opening_draws = random.uniform(keys(4000), random.SCENARIO, 2)
+    correlation = torch.corrcoef(torch.cat([*drawn, opening_draws])) - torch.eye(18)
+    assert correlation.abs().max() < 5.0 / math.sqrt(4000)
+    assert torch.equal(pilot_key(keys(9), 0), keys(9))
+    assert all(torch.equal(team_key(pilot_key(keys(9), n)), team_key(keys(9))) for n in range(8))
 
 
 def test_an_episode_keeps_its_pilot_and_the_next_one_draws_again():

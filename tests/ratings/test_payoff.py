@@ -60,7 +60,7 @@ def test_groups_are_joined_by_chains_of_games():
 def test_state_survives_json(payoff):
     assert payoff.state_dict() == {"players": ["a", "b", "c"], "games": [["a", "b", 6, 2, 2]]}
     loaded = Payoff(["other"])
-    loaded.load_state_dict(json.loads(payoff.to_json()))
+    loaded.load_state_dict(json.loads(json.dumps(payoff.state_dict())))
     assert loaded.state_dict() == payoff.state_dict()
     assert loaded.results("b", "a") == Record(2, 2, 6)
     loaded.record("c", "a", 1, 0, 0)  # a copy: the original does not see it

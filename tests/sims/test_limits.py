@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from navrl.sims.combat import advance
-from navrl.sims.combat_state import elapsed_s
+from navrl.sims.combat_state import elapsed_s, timed_out
 from tests.sims.duels import leaves, opening, orders, put_missile, shipped_params
 
 ALONE = [(0.0, 0.0, 0.0, 300.0)], [(9e5, 0.0, 0.0, 300.0)]
@@ -140,6 +140,18 @@ def test_a_stretched_decision_has_more_ticks_and_never_longer_ones(decision_s, t
     run_s = decision_s * time_scale
     gained = after.aircraft.motion.speed_mps[0].item() - 300.0
     assert gained == pytest.approx(9.19 * run_s, rel=0.02 * run_s + 0.01)
+
+
+@pytest.mark.parametrize("tenths", [1, 3, 7, 9, 11, 14])
+def test_the_time_limit_falls_on_its_decision(tenths):
+    # In floats 428 x 0.7 s are less than 299.6 s, and 299.6 s / 0.7 s more than 428.
+    whole = shipped_params()
+    state = opening(whole, *([craft[0]] * 2 for craft in ALONE))
+    for steps in range(1, 3001, 7):
+        params = whole._replace(decision_s=tenths / 10, time_limit_s=steps * tenths / 10)
+        before_and_at = torch.tensor([steps - 1, steps], dtype=torch.int32)
+        assert timed_out(params, state._replace(decision=before_and_at)).tolist() == [False, True]
+    assert whole._replace(decision_s=3.0, time_limit_s=10.0).max_decisions == 4  # 9 s are too few
 
 
 @pytest.mark.parametrize("changes", [{}, {"rudder_rate_per_s": 0.2}, {"team_size": 2}])

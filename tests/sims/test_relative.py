@@ -118,6 +118,23 @@ def test_the_nearest_of_two_missiles_is_the_one_that_counts(crossing):
     assert not incoming_missile(params, state, 1).active.item()
 
 
+def test_an_own_missile_counts_while_its_target_lives():
+    # 0 fires at 2 with its first channel and at 3 with its second, which is farther from its target.
+    params = shipped_params(team_size=2, channels=2)
+    red = [(0.0, 0.0, 0.0, 300.0)], [(0.0, 30e3, 0.0, 300.0)]
+    blue = [(20e3, 0.0, 180.0, 300.0)], [(40e3, 0.0, 180.0, 300.0)]
+    state = opening(params, *red, *blue)
+    state = put_missile(state, 0, channel=0, target=2, at=(17e3, 0.0, 0.0, 900.0))
+    state = put_missile(state, 0, channel=1, target=3, at=(30e3, 0.0, 0.0, 900.0))
+    ranges_m = {}
+    for dead in ((), (2,), (2, 3)):
+        alive = state.aircraft.alive.clone()
+        alive[list(dead)] = False
+        own = own_missile(params, state._replace(aircraft=state.aircraft._replace(alive=alive)), 0)
+        ranges_m[dead] = own.view.range_m.item() if own.active.item() else None
+    assert ranges_m == {(): pytest.approx(3e3), (2,): pytest.approx(10e3), (2, 3): None}
+
+
 @pytest.mark.parametrize("channel", [0, 1])
 def test_an_idle_channel_never_hides_a_flying_missile(crossing, channel):
     params, state = crossing  # the idle channel sits at its carrier, nearer than the missile

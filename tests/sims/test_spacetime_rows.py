@@ -4,11 +4,7 @@ import pytest
 import torch
 
 from navrl.compiled import Compiled
-from navrl.sims.lines import Steered, three_lines
-from navrl.sims.missile_line import Shot, closest_approach
 from navrl.sims.reach import reach_table
-from navrl.sims.relative import aircraft, incoming_missile, own_missile
-from navrl.sims.spacetime import TEN_TIMES_S, margins
 from navrl.sims.spacetime_rows import STG_NAMES, stg_rows
 from tests.sims.duels import env_rows, opening, play, put_missile, shipped_params
 
@@ -79,30 +75,40 @@ def test_what_i_could_do_to_him_he_could_fear_from_me(fights):
         assert torch.equal(mine[incoming], his[own])
 
 
-def test_rows_are_the_parts_in_their_units(fights):
-    rows = dict(zip(STG_NAMES, stg_rows(PARAMS, TABLE, fights, 0), strict=True))
-    crafts = [
-        Steered(aircraft(fights, me), fights.aircraft.rudder[me], fights.aircraft.throttle[me])
-        for me in (0, 1)
-    ]
-    found = margins(PARAMS, TABLE.at(TEN_TIMES_S), crafts[1].motion, crafts[0])
-    for name, value, unit in (
-        ("defence_left", found.left_m, 1e4),
-        ("defence_right", found.right_m, 1e4),
-        ("defence_current", found.current_m, 1e4),
-        ("defence_critical", found.critical_s, 60.0),
-    ):
-        assert torch.allclose(rows[name], (value / unit).clamp(-5.0, 5.0), atol=1e-6)
-    for name, prey, missile in (
-        ("incoming", crafts[0], incoming_missile(PARAMS, fights, 0)),
-        ("own_missile", crafts[1], own_missile(PARAMS, fights, 0)),
-    ):
-        line = three_lines(PARAMS.fighter, prey, missile.motion)
-        closest = closest_approach(PARAMS, Shot(missile.motion, missile.age_s), line)
-        expected = [*(closest.miss_m / 1e4), closest.speed_mps[2] / 1e3]
-        for kind, value in zip(("left", "right", "current", "speed"), expected, strict=True):
-            shown = (value * missile.active).clamp(-5.0, 5.0)
-            assert torch.allclose(rows[f"{name}_{kind}"], shown, atol=1e-5)
+def test_margins_are_told_in_ten_kilometres_and_their_time_in_minutes():
+    # Head-on at 300 m/s nobody escapes from 17.4 km (simulated shots), nor by the graph up to 2.5 % more; ten
+    # kilometres further every place of the escape is nearly that much further from the reach. It is tightest
+    # when missile and prey are equally fast, after 35 s or so.
+    state = opening(PARAMS, *head_on(17.4e3, 27.4e3))
+    rows = dict(zip(STG_NAMES, stg_rows(PARAMS, TABLE, state, 0), strict=True))
+    for kind in ("defence", "attack"):
+        best = torch.maximum(rows[f"{kind}_left"], rows[f"{kind}_right"])
+        assert -0.025 * 1.74 < best[0].item() < 0.0
+        assert best[1].item() - best[0].item() == pytest.approx(1.0, abs=0.1)
+        assert rows[f"{kind}_current"][0].item() < -1.0, "flying on leads deep into reach"
+        assert rows[f"{kind}_critical"].tolist() == pytest.approx([35 / 60] * 2, abs=5 / 60)
+
+
+def head_on(*ranges_m):
+    """Who flies east and who flies west, as far apart as that."""
+    here = [(0.0, 0.0, 0.0, 300.0)] * len(ranges_m)
+    return here, [(range_m, 0.0, 180.0, 300.0) for range_m in ranges_m]
+
+
+def test_missiles_are_told_by_how_near_they_come_on_each_line():
+    # The own missile ends at once, slower than 200 m/s without thrust: no line brings it nearer than 6 km.
+    # That of the enemy coasts from 8 km ahead: 1 / v grows by 6.125e-5 / s from 1 / 900. After 7.34 s it has
+    # come ln(1 + 6.125e-5 x 900 x 7.34) / 6.125e-5 = 5550 m and who flies on 300 x 7.34 + 9 x 7.34^2 / 2 =
+    # 2440 m: they meet, at 1 / (1 / 900 + 6.125e-5 x 7.34) = 641 m/s.
+    state = opening(PARAMS, *head_on(20e3))
+    state = put_missile(state, 0, target=1, at=(14e3, 0.0, 0.0, 199.0), age_ticks=300)
+    state = put_missile(state, 1, target=0, at=(8e3, 0.0, 180.0, 900.0), age_ticks=300)
+    rows = dict(zip(STG_NAMES, stg_rows(PARAMS, TABLE, state, 0), strict=True))
+    own = [rows[f"own_missile_{name}"].item() for name in ("left", "right", "current", "speed")]
+    assert own == pytest.approx([0.6, 0.6, 0.6, 0.199])
+    assert rows["incoming_current"].item() < 0.01, "hit"
+    assert rows["incoming_speed"].item() == pytest.approx(0.641, abs=0.003)
+    assert rows["incoming_left"].item() == pytest.approx(rows["incoming_right"].item())
 
 
 def test_nothing_in_the_air_is_zeros():

@@ -156,6 +156,24 @@ def test_the_second_missile_at_a_target_finds_it_dead():
     assert not any(e.defeated.any() for e in events)
 
 
+@pytest.mark.parametrize("retarget", [False, True])
+def test_whom_a_missile_missed_is_settled_when_it_ends(retarget):
+    # At 12 s of age a missile ends: that of 0 in the second tick, while its prey, 2, is alive. The one of 1
+    # hits 2 later in the same decision, after (800 - 100) / 900 s or so.
+    params = shipped_params(team_size=2, retarget=retarget, max_missile_age_s=12.0)
+    red = [(0.0, 0.0, 0.0, 300.0)], [(0.0, 4e3, 0.0, 300.0)]
+    blue = [(12e3, 0.0, 90.0, 300.0)], [(30e3, 9e3, 90.0, 300.0)]
+    state = put_missile(
+        opening(params, *red, *blue), 0, target=2, at=(4e3, 0.0, 0.0, 900.0), age_ticks=118
+    )
+    state = put_missile(state, 1, target=2, at=(11.2e3, 150.0, 0.0, 900.0), age_ticks=80)
+    after, events = advance(params, state, orders(state))
+    assert events.killed[:, 0].tolist() == [False, False, True, False]
+    assert events.missed[:, 0].tolist() == [True, False, False, False]
+    assert events.defeated[:, 0].tolist() == [False, False, True, False]
+    assert after.missiles.target[:2, 0, 0].tolist() == [2, 2]
+
+
 def test_the_dead_stay_where_they_died_and_do_nothing():
     params = shipped_params(team_size=3)
     state = put_missile(grid(params), 3, target=0, at=(600.0, -4e3, 180.0, 600.0))

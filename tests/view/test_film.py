@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from navrl.view import film
+from navrl.view import film, footage
 from navrl.view.recording import Track, recording
 from tests.view.fights import duel
 
@@ -14,9 +14,9 @@ def test_a_missing_package_is_one_sentence_with_the_line_that_helps(monkeypatch)
     def absent(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(film.importlib, "import_module", absent)
+    monkeypatch.setattr(footage.importlib, "import_module", absent)
     with pytest.raises(ImportError, match=r"pip install 'navrl\[viz\]'") as caught:
-        film.check_viz()
+        footage.check_viz()
     assert "matplotlib" in str(caught.value)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, page
+from navrl.view.html import COMBAT, NAVIGATION, page
 
+SCENES = pytest.mark.parametrize("scene", [COMBAT, NAVIGATION], ids=["combat", "navigation"])
 PAGE = Path(navrl.view.__file__).parent / "page"
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> {{data}} \u2028 \"quoted\" & 'single' \\u003c"
 
@@ -40,8 +41,9 @@ def test_numbers_that_json_has_not_are_refused():
         page(COMBAT, {"title": "x", "speed": float("nan")})
 
 
-def test_the_policy_of_the_page_allows_its_scripts_and_nothing_else():
-    text = page(COMBAT, {"title": "x"})
+@SCENES
+def test_the_policy_of_the_page_allows_its_scripts_and_nothing_else(scene):
+    text = page(scene, {"title": "x"})
     (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', text)
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
@@ -51,15 +53,16 @@ def test_the_policy_of_the_page_allows_its_scripts_and_nothing_else():
         assert f"'sha256-{digest}'" in policy
 
 
-def test_it_points_at_nothing_outside():
-    text = page(COMBAT, {"title": "x"})
+@SCENES
+def test_it_points_at_nothing_outside(scene):
+    text = page(scene, {"title": "x"})
     assert re.findall(r"https?://|//\w+\.|\bsrc=|\bhref=|url\(|@import|fetch\(|XMLHttp", text) == []
     assert re.findall(r"\{\{\w+\}\}", text) == [], "every place of the template is filled"
     assert re.findall(r"innerHTML|document\.write|\beval\(", text) == []
 
 
 def test_every_file_of_the_page_is_used_and_short():
-    text = page(COMBAT, {"title": "x"})
+    text = page(COMBAT, {"title": "x"}) + page(NAVIGATION, {"title": "x"})
     for file in PAGE.iterdir():
         content = file.read_text(encoding="utf-8")
         assert len(content.splitlines()) <= 300, file.name

@@ -40,11 +40,14 @@ def test_cells_show_win_rate_and_games(payoff):
 
 
 def test_labels_and_hints_are_the_names_unharmed(payoff):
-    root = ElementTree.fromstring(matrix.svg(payoff, title="A & B"))
+    root = ElementTree.fromstring(matrix.svg(payoff))
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert [texts.count(f"{n} {name}") for n, name in enumerate(payoff.players, 1)] == [2, 2, 2]
     titles = [title.text for title in root.iter(f"{SVG}title")]
-    assert titles[:2] == ["A & B", "latest against <b>&'\": 6 won, 2 drawn, 2 lost"]
+    assert titles[:2] == [
+        "Win rate of row against column",
+        "latest against <b>&'\": 6 won, 2 drawn, 2 lost",
+    ]
     assert titles[2] == "<b>&'\" against latest: 2 won, 2 drawn, 6 lost"
 
 

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from navrl.sims.combat import advance
+from navrl.sims.combat_state import decided, winner_sign
 from navrl.view.recording import play_episodes, recording
 from tests.sims.duels import opening, orders, play, shipped_params
 from tests.view.fights import brawl, choice, duel
@@ -156,6 +157,17 @@ def test_why_it_ended():
     state = opening(params, [(-8000.0, 0.0, 0.0, 300.0)], [(8000.0, 0.0, 180.0, 300.0)])
     states, _ = play(params, state, 13, first={"fire": True})
     assert recording(params, states)[-2:] == (None, "both sides died")
+
+
+def test_who_has_won_is_what_the_simulator_says():
+    # Blue is hit from behind; its own missile is turning about, so nothing is decided when the time is up.
+    params = shipped_params(resolve_in_flight=True, time_limit_s=14.0)
+    state = opening(params, [(0.0, 0.0, 0.0, 300.0)], [(6000.0, 0.0, 0.0, 300.0)])
+    states, _ = play(params, state, 14, first={"fire": True})
+    assert not decided(params, states[-1]).item()
+    recorded = recording(params, states)
+    assert (recorded.winner, recorded.reason) == (0, "the other side is dead")
+    assert winner_sign(params, states[-1], 0).item() == 1.0
 
 
 class Clockwork:

@@ -3,8 +3,8 @@
  0 .. 5   own: speed, rudder, load, rounds left, may fire, time left
  6 .. 15  nearest living enemy: log range, range, sine and cosine of its bearing off the own nose, sine and
           cosine of its heading minus the own, speed, closing speed, line-of-sight rate, alive
-16 .. 23  own missile nearest to its target: in the air, age, speed, range, sine and cosine of its heading
-          off the line to the target, closing speed, time to go
+16 .. 23  own missile nearest to its target, which is alive: in the air, age, speed, range, sine and cosine of
+          its heading off the line to the target, closing speed, time to go
 24 .. 31  nearest missile at this aircraft: the same, but sine and cosine of its bearing off the own nose
 32 .. 47  with `spacetime`: STG_NAMES in navrl/sims/spacetime_rows.py
 The mirror image negates 1, 8, 10, 14, 20 and 28, and exchanges 32 and 33, 36 and 37, 40 and 41, 44 and 45.
@@ -32,10 +32,9 @@ from navrl.sims.relative import (
     look,
     own_missile,
 )
-from navrl.sims.spacetime_rows import STG_NAMES, stg_rows
+from navrl.sims.spacetime_rows import LIMIT, STG_NAMES, stg_rows
 
 EGO_SIZE = 32
-LIMIT = 5.0
 
 
 class Ego:

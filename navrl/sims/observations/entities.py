@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from navrl.sims.combat_state import CombatParams, CombatState, any_row, map_motion
-from navrl.sims.observations.ego import EGO_SIZE, LIMIT, ego_rows, geometry
+from navrl.sims.observations.ego import EGO_SIZE, ego_rows, geometry
 from navrl.sims.relative import aircraft, look
+from navrl.sims.spacetime_rows import LIMIT
 
 ENTITY_SIZE = 13
 

@@ -6,6 +6,8 @@ class CombatScene {
     this.fight = new Fight(data);
     this.duration = data.duration;
     this.marks = this.fight.marks();
+    this.bands = [];
+    this.speed = 4;
     this.selected = 0;
     this.redraw = () => {};
     const changed = () => this.redraw();

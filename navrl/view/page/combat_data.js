@@ -1,7 +1,6 @@
 "use strict";
 /* What is true of a recorded fight at any time, between decisions too. */
 
-const MACH_MPS = 340;
 const GRAVITY_MPS2 = 9.8;
 
 class Fight {
@@ -34,7 +33,7 @@ class Fight {
     const load = (now.speed ** 2 * Math.abs(rudder)) / (this.data.turnRadius * GRAVITY_MPS2);
     return {
       ...now, alive, index: craft.index, name: craft.name, side: craft.side, colour: craft.colour,
-      mach: now.speed / MACH_MPS,
+      mach: now.speed / this.data.speedOfSound,
       load: Math.min(load, this.data.maxLoad === null ? Infinity : this.data.maxLoad),
       rounds: craft.rounds[now.knot],
     };
@@ -42,7 +41,7 @@ class Fight {
 
   motorAt(missile, time) {
     const burning = time - missile.track.begin < this.data.burnTime;
-    return { burning, threat: burning || missile.track.at(time).speed >= this.data.noThreatSpeed };
+    return { burning, threat: burning || missile.track.at(time).speed >= this.data.speedOfSound };
   }
 
   /** The nearest living enemy, else the nearest enemy. */

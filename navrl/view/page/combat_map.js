@@ -4,6 +4,7 @@
 const RINGS_KM = [10, 20, 30];
 const TRAIL_FADES_S = [4, 10, 20, 35, 55, 80, 120]; // ages at which a trail gets paler
 const MARK_FADES_S = 30;
+const SIZES = { least: 9000, closest: 500, farthest: 500000 }; // metres of the map that are shown
 
 class CombatMap {
   constructor(canvas, fight, changed, picked) {
@@ -11,7 +12,7 @@ class CombatMap {
     this.plane = new Plane(canvas, changed, (x, y) => {
       const found = this.nearest(x, y);
       if (found !== null) picked(found);
-    });
+    }, SIZES);
     this.showReach = false;
   }
 

@@ -99,16 +99,6 @@ function closed(slices, angles) {
   return open ? slices.map((slice) => [...slice, slice[0]]) : slices;
 }
 
-/** The inverse of differencing twice. */
-function summed(packed) {
-  let [value, step] = [0, 0];
-  return packed.map((difference) => {
-    step += difference;
-    value += step;
-    return value;
-  });
-}
-
 /** Between two graphs of the same aircraft and enemy; what has no partner stays as it was. */
 function blended(early, late, share) {
   const join = (a, b) => (a.length === b.length ? a.map((point, i) => ({

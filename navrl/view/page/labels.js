@@ -64,13 +64,3 @@ function apart(a, b) {
   return a.left > b.left + b.width || a.left + a.width < b.left
     || a.top > b.top + b.height || a.top + a.height < b.top;
 }
-
-/** Text that stays readable over lines. */
-function outlined(pen, text, x, y, colour) {
-  pen.lineJoin = "round";
-  pen.lineWidth = 3.5;
-  pen.strokeStyle = THEME.background;
-  pen.strokeText(text, x, y);
-  pen.fillStyle = colour;
-  pen.fillText(text, x, y);
-}

@@ -1,16 +1,17 @@
 "use strict";
 /* A map that can be moved: camera, mouse and fingers, grid, scale. x goes east, y north, metres. */
 
-const LEAST_SIZE = 9000; // metres shown when everybody is close together
 const EDGE = 46; // pixels along the border in which no aircraft should be: buttons lie there
 const SETTLE = 0.35; // seconds in which the camera does most of its way
 
 class Plane {
-  /** changed(): the camera was moved by hand; tapped(x, y): a short touch, in pixels of the canvas. */
-  constructor(canvas, changed, tapped) {
+  /** changed(): the camera was moved by hand; tapped(x, y): a short touch, in pixels of the canvas;
+      sizes: {least, closest, farthest}, metres across the shorter side: of itself, and by hand. */
+  constructor(canvas, changed, tapped, sizes) {
     this.canvas = canvas;
     this.changed = changed;
-    this.camera = { x: 0, y: 0, size: 40000 }; // metres across the shorter side
+    this.sizes = sizes;
+    this.camera = { x: 0, y: 0, size: sizes.least };
     this.byHand = false;
     trackPointers(canvas, {
       drag: (dx, dy) => this.pan(dx, dy),
@@ -43,7 +44,7 @@ class Plane {
     const aim = {
       x: (box.left + box.right) / 2,
       y: (box.bottom + box.top) / 2,
-      size: Math.max(LEAST_SIZE, across * 1.1),
+      size: Math.max(this.sizes.least, across * 1.1),
     };
     const share = 1 - Math.exp(-step / SETTLE);
     let off = 0;
@@ -69,7 +70,7 @@ class Plane {
   /** Zoom so that what is under the pointer stays there. */
   zoom(factor, x, y) {
     this.byHand = true;
-    const size = clamp(this.camera.size / factor, 500, 500000);
+    const size = clamp(this.camera.size / factor, this.sizes.closest, this.sizes.farthest);
     const move = (this.camera.size - size) / Math.min(this.width, this.height);
     this.camera.x += (x - this.width / 2) * move;
     this.camera.y -= (y - this.height / 2) * move;

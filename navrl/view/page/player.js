@@ -1,7 +1,9 @@
 "use strict";
 /* The clock of a replay and everything that moves it. What is shown is the scene's business:
-   scene.duration           seconds
+   scene.duration           seconds; after a change of these three call player.load()
    scene.marks              [{time, lane, kind, colour, label}] on the time line
+   scene.bands              [{from, to, lane, colour}] below them
+   scene.speed              seconds of the scene per second, to begin with
    scene.keys               [[key, what it does, () => ..., name on the list]]; without a text it is not listed
    scene.draw(time, step)   draws the instant; step: seconds since the last picture, Infinity after a
                             jump; returns true to be asked again */
@@ -14,7 +16,6 @@ class Player {
   constructor(scene) {
     this.scene = scene;
     this.time = 0;
-    this.speed = 4;
     this.playing = false;
     this.jumped = true;
     this.pending = false;
@@ -25,7 +26,7 @@ class Player {
     // The pictures, not the window: text beside them may take a line of their room.
     const resized = new ResizeObserver(() => this.show());
     for (const canvas of document.querySelectorAll("canvas")) resized.observe(canvas);
-    this.setSpeed(this.speed);
+    this.setSpeed(scene.speed);
     this.show();
   }
 
@@ -121,9 +122,29 @@ class Player {
 
   connectTimeline() {
     const scrub = element("scrub");
-    scrub.max = String(this.scene.duration);
     scrub.addEventListener("input", () => this.seek(Number(scrub.value)));
-    for (const mark of this.scene.marks) element("marks").append(this.markButton(mark));
+    this.load();
+  }
+
+  /** The scene tells another story from now on. */
+  load() {
+    const { duration, marks, bands } = this.scene;
+    element("scrub").max = String(duration);
+    element("tooltip").hidden = true;
+    element("marks").replaceChildren(
+      ...bands.map((band) => this.bandOf(band)), ...marks.map((mark) => this.markButton(mark)),
+    );
+    this.seek(this.time);
+  }
+
+  bandOf({ from, to, lane, colour }) {
+    const band = document.createElement("span");
+    band.className = "band";
+    band.style.left = `${(100 * from) / this.scene.duration}%`;
+    band.style.width = `${(100 * (to - from)) / this.scene.duration}%`;
+    band.style.setProperty("--lane", lane);
+    band.style.background = colour;
+    return band;
   }
 
   markButton(mark) {

@@ -55,6 +55,16 @@ function element(id) {
   return document.getElementById(id);
 }
 
+/** Text that stays readable over lines. */
+function outlined(pen, text, x, y, colour) {
+  pen.lineJoin = "round";
+  pen.lineWidth = 3.5;
+  pen.strokeStyle = THEME.background;
+  pen.strokeText(text, x, y);
+  pen.fillStyle = colour;
+  pen.fillText(text, x, y);
+}
+
 /** A canvas as large as it is shown, in device pixels; its context draws in CSS pixels. */
 function sized(canvas) {
   const box = canvas.getBoundingClientRect();

@@ -1,5 +1,5 @@
 "use strict";
-/* The path of a body between its recorded knots: a cubic with the recorded headings and speeds. */
+/* Between recorded knots: the path of a body is a cubic with the recorded headings and speeds. */
 
 const PIECES = 5; // of the drawn path between two knots
 
@@ -12,21 +12,9 @@ class Track {
     this.path = this.sampled();
   }
 
-  /** Index of the knot at or after the time; never the first one, unless there is no other. */
-  upper(time) {
-    let low = 1;
-    let high = this.t.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.t[middle] < time) low = middle + 1;
-      else high = middle;
-    }
-    return Math.min(low, this.t.length - 1);
-  }
-
   /** Where the body is, its heading and speed; held before the first and after the last knot. */
   at(time) {
-    const b = this.upper(time);
+    const b = upperKnot(this.t, time);
     const a = Math.max(0, b - 1);
     const span = this.t[b] - this.t[a];
     const share = span > 0 ? clamp((time - this.t[a]) / span, 0, 1) : 1;
@@ -40,14 +28,9 @@ class Track {
     };
   }
 
-  cubic(values, part, a, b, span, s) {
-    const from = this.v[a] * part(this.h[a]) * span;
-    const to = this.v[b] * part(this.h[b]) * span;
-    const r = 1 - s;
-    return (
-      (1 + 2 * s) * r * r * values[a] + s * r * r * from
-      + s * s * (3 - 2 * s) * values[b] - s * s * r * to
-    );
+  cubic(values, part, a, b, span, share) {
+    const slopes = [a, b].map((knot) => this.v[knot] * part(this.h[knot]));
+    return cubic(values[a], slopes[0], values[b], slopes[1], span, share);
   }
 
   /** Points {t, x, y} fine enough to be joined by straight lines. */
@@ -70,4 +53,35 @@ class Track {
     const inner = this.path.filter((point) => point.t > start && point.t < stop);
     return [{ t: start, ...this.at(start) }, ...inner, { t: stop, ...this.at(stop) }];
   }
+}
+
+/** Index of the knot at or after the time; never the first one, unless there is no other. */
+function upperKnot(times, time) {
+  let low = 1;
+  let high = times.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < time) low = middle + 1;
+    else high = middle;
+  }
+  return Math.min(low, times.length - 1);
+}
+
+/** A share of the way from a to b, which are a span apart and have these slopes. */
+function cubic(a, slopeA, b, slopeB, span, s) {
+  const r = 1 - s;
+  return (
+    (1 + 2 * s) * r * r * a + s * r * r * slopeA * span
+    + s * s * (3 - 2 * s) * b - s * s * r * slopeB * span
+  );
+}
+
+/** The inverse of differencing a list of whole numbers twice. */
+function summed(packed) {
+  let [value, step] = [0, 0];
+  return packed.map((difference) => {
+    step += difference;
+    value += step;
+    return value;
+  });
 }

@@ -1,0 +1,26 @@
+"""Which networks there are, by the name that agent.network has for them."""
+
+from torchrl.data import Composite, TensorSpec
+
+from navrl.agents.navrl_network import navrl_networks
+from navrl.agents.networks import Critic, NetworkOptions, Policy, separate_networks
+from navrl.agents.values import ValueScale
+
+_NETWORKS = {"separate": separate_networks, "navrl": navrl_networks}
+
+
+def actor_critic(
+    network: str,
+    options: NetworkOptions,
+    scale: ValueScale,
+    observation_spec: Composite,
+    action_spec: TensorSpec,
+) -> tuple[Policy, Critic]:
+    """Policy and critic for the specs of an env."""
+    if network not in _NETWORKS:
+        raise ValueError(
+            f"agent.network = {network!r}; expected one of {', '.join(_NETWORKS)}; change agent.network"
+        )
+    return _NETWORKS[network](
+        observation_spec=observation_spec, action_spec=action_spec, options=options, scale=scale
+    )

@@ -1,0 +1,81 @@
+"""Gradient steps: fused Adam with clipping, skipped steps and a falling learning rate, all on the device."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from navrl.agents.guard import require_positive
+
+Group = dict[str, Any]
+
+
+class Descent:
+    """Adam, and how its learning rates fall: on a line to `final_share` of them, then they stay."""
+
+    def __init__(
+        self,
+        groups: list[Group],
+        *,
+        final_share: float,
+        epsilon: float,
+        max_grad_norm: float,
+        num_iterations: int,
+    ) -> None:
+        require_positive(max_grad_norm=max_grad_norm)
+        self.optimizer: Any = torch.optim.Adam(groups, eps=epsilon, fused=True)
+        self._parameters = [each for group in groups for each in group["params"]]
+        self._epsilon, self._max_grad_norm = epsilon, max_grad_norm
+        span = max(num_iterations, 1)
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda done: 1.0 - (1.0 - final_share) * min(done / span, 1.0)
+        )
+
+    def step(self, stopped: Tensor) -> tuple[Tensor, Tensor]:
+        """One step along the gradients, scaled down to the largest norm; were they broken, and their norm.
+
+        Nothing moves where `stopped`, or if they are not finite. Both decisions stay on the device: fused
+        Adam leaves everything alone where found_inf is 1, and divides gradients by grad_scale, which makes
+        it do the clipping too.
+        """
+        grads = [p.grad for p in self._parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(grads, foreach=True)
+        broken = ~norm.isfinite()
+        self.optimizer.found_inf = (broken | stopped).float()
+        self.optimizer.grad_scale = (norm / self._max_grad_norm).clamp_min(1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return broken, norm.detach()
+
+    def end_iteration(self) -> float:
+        """The learning rate of this iteration's policy; the next one's is lower."""
+        rate = float(self._schedule.get_last_lr()[0])
+        self._schedule.step()
+        return rate
+
+    def state_dict(self) -> dict[str, Any]:
+        """Adam's moments, and how many iterations were made."""
+        return {"optimizer": self.optimizer.state_dict(), "schedule": self._schedule.last_epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of state_dict; epsilon and learning rates are those of this object."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        done = self._schedule.last_epoch = state["schedule"]
+        for group, rate in zip(self.optimizer.param_groups, self._schedule.base_lrs, strict=True):
+            group["eps"] = self._epsilon
+            group["lr"] = rate * self._schedule.lr_lambdas[0](done)
+        self._schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+
+def parameter_groups(
+    policy: nn.Module, critic: nn.Module, learning_rate: float, critic_learning_rate: float | None
+) -> list[Group]:
+    """What the policy has, shared layers too, and what only the critic has; one group for one rate."""
+    own = dict.fromkeys(policy.parameters())
+    others = [parameter for parameter in critic.parameters() if parameter not in own]
+    if critic_learning_rate is None:
+        return [{"params": [*own, *others], "lr": learning_rate}]
+    return [
+        {"params": list(own), "lr": learning_rate},
+        {"params": others, "lr": critic_learning_rate},
+    ]

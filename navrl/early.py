@@ -1,0 +1,33 @@
+"""Ctrl-C while a command is still importing: nothing has begun, so nothing is lost and nothing is said."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def is_command() -> bool:
+    """Whether this process is `navrl ...` or `python -m navrl...`, not a program that imports navrl."""
+    modules = [word for flag, word in itertools.pairwise(sys.orig_argv) if flag == "-m"]
+    return os.path.basename(sys.argv[0]) == "navrl" or any(
+        module.startswith("navrl.") for module in modules[:1]
+    )
+
+
+def leave_quietly() -> None:
+    """From now on Ctrl-C ends the process at once, whatever is half imported."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody ignores it
+        signal.signal(signal.SIGINT, _leave)
+
+
+def listen() -> None:
+    """Ctrl-C is a KeyboardInterrupt again: whoever calls this knows what to do about it."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    os._exit(128 + number)

@@ -1,0 +1,252 @@
+"""Recorded episodes of drone navigation: where everybody was, what the lidar saw, how it ended.
+
+All episodes are played together, an env each. Ten knots a second are kept, and the last decision of every
+episode: a drone accelerates so little that a cubic between two knots is right to a few millimetres.
+"""
+
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.sims.navigation import near_obstacles
+from navrl.sims.navigation_params import NavigationParams
+from navrl.sims.navigation_state import NavigationState, heading
+from navrl.sims.worlds import Worlds, is_present
+from navrl.view.playing import Act, decisions
+
+KNOT_S = 0.1
+SIGHT_M = 12.0  # moving obstacles that never come so near are left out
+_KINK_MPS = 0.02  # a change of velocity that rounding does not explain
+
+Point = tuple[float, float, float]
+
+
+class Box(NamedTuple):
+    """An upright box, turned about z."""
+
+    x_m: float
+    y_m: float
+    half_x_m: float  # along its own x axis
+    half_y_m: float
+    yaw_rad: float
+    bottom_m: float
+    top_m: float
+
+
+class Cylinder(NamedTuple):
+    """An upright cylinder."""
+
+    x_m: float
+    y_m: float
+    radius_m: float
+    bottom_m: float
+    top_m: float
+
+
+class Landscape(NamedTuple):
+    """What stands in a world."""
+
+    boxes: list[Box]
+    cylinders: list[Cylinder]
+
+
+class Mover(NamedTuple):
+    """A moving obstacle; between two of its knots it flies straight and evenly."""
+
+    which: int  # tells its width and whether it is a column
+    time_s: list[float]
+    x_m: list[float]
+    y_m: list[float]
+    z_m: list[float]
+
+
+class Trip(NamedTuple):
+    """One episode; lists have an entry per knot."""
+
+    number: int  # which episode of the seed
+    world: int  # index into the landscapes
+    start: Point
+    goal: Point
+    time_s: list[float]
+    position_m: list[Point]
+    velocity_mps: list[Point]
+    beam0_rad: list[float]  # where the first beam of the lidar points
+    ranges_m: Tensor  # (knots, beams, rings)
+    clearance_m: list[
+        float
+    ]  # from the middle of the drone to what is nearest, at most the lidar's range
+    changed_mps: list[float]  # by the shield, on average on the way to the knot; 0: it let all pass
+    movers: list[Mover]
+    outcome: str  # the rate of the env that this episode counts for
+    ended_by: (
+        str  # the last thing that happened: like an outcome, but a goal may be reached before it
+    )
+    reached_s: float | None
+
+
+class NavigationRecording(NamedTuple):
+    """All of it."""
+
+    params: NavigationParams
+    landscapes: list[Landscape]
+    trips: list[Trip]
+
+
+class _Frame(NamedTuple):
+    """What is kept of all envs after some decision; env axis last, on the CPU."""
+
+    decision: int
+    position: Tensor  # (3, N)
+    velocity: Tensor  # (3, N)
+    beam0: Tensor  # (2, N) cosine and sin
+    ranges: Tensor  # (beams * rings, N)
+    clearance: Tensor  # (N,)
+    changed: Tensor  # (N,) m/s, sum over all decisions
+    movers: Tensor  # (3, D, N)
+    endings: Tensor  # bool (3, N): static, moving, outside
+    reached: Tensor  # bool (N,)
+    time_s: Tensor  # (N,) until the goal was reached
+
+
+def play_trips(env: Any, policy: Act, *, first: int) -> NavigationRecording:
+    """The first episode of every env; they are numbered from `first` on."""
+    params: NavigationParams = env.params
+    every = max(1, round(KNOT_S / params.decision_s))
+    played = decisions(env, policy)
+    next(played)
+    opening: NavigationState = env.navigation_state
+    frames = [_frame(params, 0, opening)]
+    lengths = torch.zeros(env.batch_size, dtype=torch.int64)
+    ends = torch.zeros(len(env.episode_keys), *env.batch_size)
+    for decision, (stepped, running) in enumerate(played, start=1):
+        lengths += running
+        ended = running & stepped.get(("next", "done")).squeeze(-1).cpu()
+        if decision % every == 0 or bool(ended.any()):
+            frames.append(_frame(params, decision, env.navigation_state))
+        ends = torch.where(ended, stepped.get(("next", "episode")).t().cpu(), ends)
+    rates = {name: ends[env.episode_keys.index(name)] > 0.5 for name in env.rate_names}
+    worlds, index = torch.unique(opening.world.cpu(), return_inverse=True)
+    trips = []
+    for number, length in enumerate(lengths.tolist()):
+        mine = [f for f in frames if f.decision % every == 0 or f.decision == length]
+        mine = [_one(frame, number) for frame in mine if frame.decision <= length]
+        outcome = next(name for name, rate in rates.items() if bool(rate[number]))
+        start, goal = (_point(place[:, number]) for place in (opening.start, opening.goal))
+        trips.append(_trip(params, first + number, int(index[number]), start, goal, mine, outcome))
+    landscapes = [_landscape(env.worlds.openings.worlds, world) for world in worlds.tolist()]
+    return NavigationRecording(params, landscapes, trips)
+
+
+def _frame(params: NavigationParams, decision: int, state: NavigationState) -> _Frame:
+    ending, near = state.ending, near_obstacles(params, state)
+    kept = _Frame(
+        decision=decision,
+        position=state.drone.position,
+        velocity=state.drone.velocity,
+        beam0=heading(params, state),
+        ranges=state.scans[0],
+        clearance=torch.minimum(state.scans[0].amin(0), near.gap_m().amin(0)),
+        changed=state.tally.change_mps,
+        movers=torch.stack(state.obstacles.position),
+        endings=torch.stack([ending.hit_static, ending.hit_moving, ending.outside]),
+        reached=ending.reached,
+        time_s=state.tally.time_s,
+    )
+    # Copies: the simulator may write the next step where this one lies.
+    return _Frame(decision, *(field.detach().cpu().clone() for field in kept[1:]))
+
+
+def _one(frame: _Frame, env: int) -> _Frame:
+    return _Frame(frame.decision, *(field[..., env] for field in frame[1:]))
+
+
+def _trip(
+    params: NavigationParams,
+    number: int,
+    world: int,
+    start: Point,
+    goal: Point,
+    frames: list[_Frame],
+    outcome: str,
+) -> Trip:
+    """The episode of which these frames, of one env, are left."""
+    last = frames[-1]
+    times_s = [frame.decision * params.decision_s for frame in frames]
+    return Trip(
+        number=number,
+        world=world,
+        start=start,
+        goal=goal,
+        time_s=times_s,
+        position_m=[_point(frame.position) for frame in frames],
+        velocity_mps=[_point(frame.velocity) for frame in frames],
+        beam0_rad=[math.atan2(float(f.beam0[1]), float(f.beam0[0])) for f in frames],
+        ranges_m=torch.stack(
+            [f.ranges.reshape(params.lidar.beams, params.lidar.rings) for f in frames]
+        ),
+        clearance_m=[float(frame.clearance) for frame in frames],
+        changed_mps=_changed(frames),
+        movers=_movers(frames, times_s),
+        outcome=outcome,
+        ended_by=_ended_by(params, last),
+        reached_s=float(last.time_s) if bool(last.reached) else None,
+    )
+
+
+def _ended_by(params: NavigationParams, last: _Frame) -> str:
+    for name, happened in zip(
+        ("collision_static", "collision_moving", "outside"), last.endings.tolist(), strict=True
+    ):
+        if happened:
+            return name
+    return "success" if params.goal_ends and bool(last.reached) else "timeout"
+
+
+def _changed(frames: list[_Frame]) -> list[float]:
+    """Differences of the sum over the decisions between two knots."""
+    means = [
+        float(after.changed - before.changed) / (after.decision - before.decision)
+        for before, after in pairwise(frames)
+    ]
+    return [0.0, *means]
+
+
+def _movers(frames: list[_Frame], times_s: list[float]) -> list[Mover]:
+    """Those that come near, at the knots where they turn."""
+    places = torch.stack([frame.movers for frame in frames])  # (K, 3, D)
+    drone = torch.stack([frame.position for frame in frames])
+    apart_m = (places[:, :2] - drone[:, :2, None]).square().sum(1).sqrt()
+    steps_s = torch.tensor(times_s).diff()[:, None, None]
+    velocity = places.diff(dim=0) / steps_s
+    turns = torch.ones(places.shape[0], places.shape[2], dtype=torch.bool)
+    turns[1:-1] = (velocity.diff(dim=0).abs() > _KINK_MPS).any(1)
+    found = []
+    for which in (apart_m.amin(0) < SIGHT_M).nonzero().squeeze(-1).tolist():
+        knots = turns[:, which].nonzero().squeeze(-1)
+        x_m, y_m, z_m = places[knots, :, which].t().tolist()
+        found.append(Mover(which, [times_s[knot] for knot in knots.tolist()], x_m, y_m, z_m))
+    return found
+
+
+def _landscape(worlds: Worlds, world: int) -> Landscape:
+    boxes, cylinders = worlds.boxes, worlds.cylinders
+    return Landscape(
+        boxes=[
+            Box(x, y, half_x, half_y, math.atan2(sin, cos), bottom, top)
+            for x, y, half_x, half_y, cos, sin, bottom, top in _present(boxes, world)
+        ],
+        cylinders=[Cylinder(*row) for row in _present(cylinders, world)],
+    )
+
+
+def _present(obstacles: Any, world: int) -> list[list[float]]:
+    rows = torch.stack([field[world] for field in obstacles], -1).cpu()
+    return rows[is_present(rows[:, 0])].tolist()
+
+
+def _point(place: Tensor) -> Point:
+    x, y, z = place.tolist()
+    return x, y, z

@@ -1,0 +1,76 @@
+"use strict";
+/* Words about a trip, and the buttons that choose another. */
+
+/** A few short sentences about the instant, the urgent ones marked. */
+function situation(trip, now, movers) {
+  const { bodyRadius, floor, ceiling } = trip.params;
+  const told = [["who", `episode ${trip.number}`]];
+  told.push(["", `${now.speed.toFixed(1)} m/s at ${now.z.toFixed(1)} m`]);
+  if (Math.min(now.z - floor, ceiling - now.z) < bodyRadius) {
+    told.push(["urgent", now.z - floor < ceiling - now.z ? "near the floor" : "near the ceiling"]);
+  }
+  const near = movers.filter((mover) => mover.near);
+  if (near.length) {
+    const gap = Math.max(0, near[0].away - near[0].radius);
+    told.push(["", `${near.length} moving perceived, nearest ${gap.toFixed(1)} m`]);
+  }
+  if (now.clearance < 2 * bodyRadius) told.push(["urgent", `only ${now.clearance.toFixed(2)} m clear`]);
+  if (now.changed) told.push(["shield", `shield: ${now.changed.toFixed(1)} m/s changed`]);
+  if (trip.reached !== null && now.time >= trip.reached) told.push(["calm", `goal reached at ${clockText(trip.reached)}`]);
+  return told.map(([kind, text]) => spanOf(text, kind));
+}
+
+function spanOf(text, kind) {
+  const span = document.createElement("span");
+  span.textContent = text;
+  if (kind) span.className = kind;
+  return span;
+}
+
+/** How many episodes ended how, in the colours that stand for it. */
+function tallyOf(outcomes, trips) {
+  return outcomes.map(({ kind, label }) => {
+    const count = trips.filter((trip) => trip.kind === kind).length;
+    const span = spanOf(`${count} ${label}`, count ? kind : `${kind} none`);
+    span.style.setProperty("--tone", OUTCOME_COLOURS[kind]);
+    return span;
+  });
+}
+
+/** A small button per episode. */
+function stripOf(trips, picked) {
+  return trips.map((trip, index) => {
+    const button = document.createElement("button");
+    button.className = `pip ${trip.kind}`;
+    button.style.setProperty("--tone", OUTCOME_COLOURS[trip.kind]);
+    button.title = captionOf(trip);
+    button.setAttribute("aria-label", captionOf(trip));
+    button.addEventListener("click", () => picked(index));
+    return button;
+  });
+}
+
+function captionOf(trip) {
+  return `Episode ${trip.number}: ${trip.outcome[0].toLowerCase()}${trip.outcome.slice(1)}`;
+}
+
+/** What happened when, for the time line. */
+function marksOf(trip) {
+  const colour = OUTCOME_COLOURS[trip.endedBy];
+  const marks = trip.interventions.map(({ from, to }) => ({
+    time: from, lane: 1, kind: "shield", colour: SHIELD_COLOUR,
+    label: `the shield changes the command for ${(to - from).toFixed(1)} s`,
+  }));
+  const knot = trip.closest();
+  marks.push({
+    time: trip.t[knot], lane: 0, kind: "closest", colour: LIDAR_COLOUR,
+    label: `closest: ${trip.clearance[knot].toFixed(2)} m`,
+  });
+  if (trip.reached !== null) {
+    marks.push({ time: trip.reached, lane: 0, kind: "goal", colour: OUTCOME_COLOURS.success, label: "goal reached" });
+  }
+  if (trip.endedBy !== "success") {
+    marks.push({ time: trip.duration, lane: 0, kind: `end ${trip.endedBy}`, colour, label: trip.outcome });
+  }
+  return marks.sort((a, b) => a.time - b.time);
+}

@@ -1,0 +1,45 @@
+"""What the train command says before it begins."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from navrl.config import compose
+from navrl.notes import banner
+
+
+def told(*overrides):
+    """The lines of the banner."""
+    learners = SimpleNamespace(
+        curriculum=SimpleNamespace(summary=""),
+        env=SimpleNamespace(device="cpu"),
+        agent=SimpleNamespace(precision="fp32"),
+    )
+    return banner(compose("train", overrides), learners, Path("run"), 3).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        # 4 s / -ln 0.995 = 798.0 s; 0.995^4 = 0.98015, and 1 s / -ln 0.995 = 199.5 s
+        (
+            ["env.sim.time_scale=4"],
+            "a decision lasts 4 s: agent.discount=0.995 looks 798 s ahead, 0.9801 would look 199 s "
+            "as at env.sim.time_scale=1",
+        ),
+        # 0.25 s / -ln 0.9 = 2.373 s; 0.9^0.5 = 0.94868, and 0.5 s / -ln 0.9 = 4.746 s
+        (
+            ["env.sim.time_scale=0.5", "env.sim.decision_s=0.5", "agent.discount=0.9"],
+            "a decision lasts 0.25 s: agent.discount=0.9 looks 2 s ahead, 0.9487 would look 5 s "
+            "as at env.sim.time_scale=1",
+        ),
+    ],
+)
+def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentence):
+    assert sentence in told(*overrides)
+
+
+@pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
+def test_else_nothing_is_said_of_it(overrides):
+    assert not any("discount" in line for line in told(*overrides))
