@@ -65,6 +65,7 @@ def examine(outputs: Path, constraints: Path) -> list[Check]:
         check_bf16(_cpu_flags()),
         check_compiler(),
         *check_conf(),
+        check_viz(),
         check_disk(outputs),
         check_writable(outputs),
     ]
@@ -241,6 +242,15 @@ def check_wandb(option: Path) -> Check:
     }
     state: State = "ok" if mode in notes else "warn"
     return Check("wandb mode", state, notes.get(mode, f"no mode found in {option}"))
+
+
+def check_viz() -> Check:
+    """Whether pictures and films can be made."""
+    missing = [name for name in ("matplotlib", "imageio-ffmpeg") if package_version(name) is None]
+    if not missing:
+        return Check("viz extra", "ok", "pictures and films can be made")
+    found = f"without {', '.join(missing)} no pictures and films; all else works"
+    return Check("viz extra", "warn", found, "pip install 'navrl[viz]'")
 
 
 # ------------------------------------------------------------------- folders

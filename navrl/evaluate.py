@@ -16,7 +16,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from navrl import __version__
 from navrl.config import group_option, run_main, to_json
 from navrl.league_table import find_league, league_record, league_table
-from navrl.options import check_whole, check_writable, set_threads
+from navrl.options import check_whole, check_writable, enough_memory, set_threads
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
@@ -36,7 +36,7 @@ _CHANGES = ("opponent", "shield")  # groups that a command may change in a run
 def evaluate(cfg: DictConfig) -> None:
     """The command."""
     set_threads(cfg.threads)
-    output = None if cfg.output is None else check_writable(Path(cfg.output))
+    output = None if cfg.output is None else check_writable(Path(cfg.output), "output")
     if cfg.league is not None:
         path, payoff = find_league(str(cfg.league))
         sys.stdout.write(f"{path}\n\n{league_table(payoff)}")
@@ -51,10 +51,11 @@ def evaluate(cfg: DictConfig) -> None:
         changes={group: to_json(cfg)[group] for group in _CHANGES if group in cfg},
         overrides=list(cfg.set),
     )
-    env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
-    policy = build_policy(str(cfg.policy), config, state, env)
-    torch.manual_seed(cfg.seed)
-    metrics = summarise(play(env, policy, deterministic=cfg.deterministic), env.rate_names)
+    with enough_memory("num_episodes", cfg.num_episodes):
+        env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
+        policy = build_policy(str(cfg.policy), config, state, env)
+        torch.manual_seed(cfg.seed)
+        metrics = summarise(play(env, policy, deterministic=cfg.deterministic), env.rate_names)
     chosen = HydraConfig.get().runtime.choices
     choices = choices_of(state, env=cfg.env_name, overrides=list(cfg.set))
     opponent = rival(config, {"opponent": chosen["opponent"] or choices.get("opponent")})

@@ -36,7 +36,8 @@ def find_league(name: str) -> tuple[Path, Payoff]:
 def league_table(payoff: Payoff) -> str:
     """Payoff matrix and ratings."""
     width = shutil.get_terminal_size((100, 24)).columns
-    return f"row beats column, games in brackets\n{payoff.table(width)}\n\n{ratings_table(payoff)}"
+    title = "score of row against column (a draw counts half), games in brackets"
+    return f"{title}\n{payoff.table(width)}\n\n{ratings_table(payoff)}"
 
 
 def league_record(payoff: Payoff) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def enough_memory(name: str, number: int) -> Iterator[None]:
         ) from error
 
 
-def check_writable(path: Path, option: str = "output") -> Path:
+def check_writable(path: Path, option: str = "--output") -> Path:
     """The path, if its folder exists; asked before hours of work, not after."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         written = f"{option} {path}" if option.startswith("-") else f"{option} = {path}"

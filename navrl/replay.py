@@ -167,7 +167,7 @@ def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
 
 def _setting(options: argparse.Namespace, config: Any) -> tuple[str, str]:
     """Whom or where the policy plays: for titles, and for the names of files."""
-    against = options.opponent or rival(config)
+    against = rival(config, {"opponent": options.opponent})
     if against is not None:
         return f"against {against}", Path(against).stem
     env = str(config.env.name)

@@ -52,7 +52,7 @@ def spacetime(options: argparse.Namespace) -> None:
     own, enemy = _poses(options)
     if options.png is not None:
         check_viz()
-        check_writable(options.png)
+        check_writable(options.png, "--png")
     config = compose("train", ["env=combat", *options.set])
     params = build(config.env.sim).checked()
     if params.team_size != 1:

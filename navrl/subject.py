@@ -154,6 +154,8 @@ def rival(config: DictConfig, choices: Mapping[str, Any] = MappingProxyType({}))
         return None
     if "checkpoint" in config.opponent:
         return str(config.opponent.checkpoint)
+    if "scripts" in config.opponent:  # a league, and nobody is in it but in training
+        return "scripts"
     if choices.get("opponent") is not None:
         return str(choices["opponent"])
     return str(config.opponent._target_).rpartition(".")[2].lower()

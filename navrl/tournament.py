@@ -64,10 +64,18 @@ def tournament(options: argparse.Namespace) -> None:
     for pilot in pilots.values():
         pilot.prepare(params, device)
     key = _episode_keys(options.seed, options.episodes, device)
-    results = []
-    for row, column in _told(list(itertools.combinations(pilots, 2))):
-        ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
-        results.append(_result(row, column, ends))
+    pairs, results = list(itertools.combinations(pilots, 2)), []
+    try:
+        for row, column in _told(pairs):
+            ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
+            results.append(_result(row, column, ends))
+    except KeyboardInterrupt:
+        if results:  # hours, perhaps; the files are for whole tables
+            met = [name for name in pilots if any(name in result[:2] for result in results)]
+            sys.stdout.write(f"\n{markdown(met, results)}")
+        raise KeyboardInterrupt(
+            f"{len(results)} of {len(pairs)} pairs played, no file written"
+        ) from None
     _report(options, list(pilots), results)
 
 
@@ -120,6 +128,8 @@ def _table(head: Sequence[str], rows: Iterator[tuple[str, list[str]]] | Any) -> 
 
 def _cell(payoff: Payoff, row: str, column: str) -> str:
     record = payoff.results(row, column)
+    if not record.games:
+        return "-"
     return " / ".join(f"{100.0 * count / record.games:.0f}" for count in record)
 
 
@@ -212,9 +222,9 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(
                 f"--{name} {getattr(options, name)}; expected {least} or more; change --{name}"
             )
-    for path in (options.json, options.markdown, options.svg):
-        if path is not None:
-            check_writable(path)
+    for kind in ("json", "markdown", "svg"):
+        if getattr(options, kind) is not None:
+            check_writable(getattr(options, kind), f"--{kind}")
 
 
 def _parser() -> argparse.ArgumentParser:

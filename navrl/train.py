@@ -160,7 +160,7 @@ def _loop(
 def _save(
     records: Records, state: dict[str, Any], score: float | None, stage: int, *, last: bool
 ) -> bool:
-    """Save if anything is to be saved, and say whether; a full disk costs this checkpoint and not the run, unless it was the last chance."""
+    """Whether it was saved; a full disk costs this checkpoint and not the run, unless it was the last."""
     try:
         path = records.saver.save(state, frames=state["frames"], score=score, stage=stage)
         records.run.set_status("running")  # with the frames that a crash would lose nothing of

@@ -9,13 +9,13 @@ from navrl.bench_navigation import main
 SMALL = (
     *("--compile", "off", "--env", "navigation", "--static", "20"),
     *("--set", "world.count=2", "world.routes_per_world=8", "world.map.count=20"),
-    *("world.difficulty.static=20", "env.sim.time_limit_s=2", "world.renew_episodes=null"),
+    *("world.difficulty.static=20", "env.sim.time_limit_s=0.5", "world.renew_episodes=null"),
 )
 
 
 def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys):
     file = tmp_path / "table.json"
-    options = ["--episodes", "8", "--moving", "0", "40", "--output", str(file)]
+    options = ["--episodes", "4", "--moving", "0", "40", "--output", str(file)]
     assert main([*options, *SMALL]) == 0
     printed = capsys.readouterr().out
     rows = json.loads(file.read_text())["rows"]

@@ -86,7 +86,9 @@ def test_the_whole_run_goes_through_all_stages(here):
     assert state["league"]["seated"][0] == "snapshot001"
     assert state["league"]["payoff"]["games"]
     last = rows("whole")[-1]
-    assert {"league/elo", "league/snapshots", "league/win_pool", "league/win_scripts"} <= set(last)
+    assert {"league/elo", "league/snapshots", "league/score_pool", "league/score_scripts"} <= set(
+        last
+    )
 
 
 @pytest.mark.parametrize("stop_after", [1, 3, 6], ids="{} iterations".format)
@@ -146,7 +148,7 @@ def test_evaluate_prints_the_league_of_a_run(here, capsys):
     assert command(navrl.evaluate.main, "league=outputs/whole") == 0
     printed = capsys.readouterr().out
     games = load(find("whole", Path("outputs")))["curriculum"]["league"]["payoff"]["games"]
-    assert "row beats column, games in brackets" in printed
+    assert "score of row against column (a draw counts half), games in brackets" in printed
     for row, column, wins, draws, losses in games:
         rate = (wins + 0.5 * draws) / (wins + draws + losses)
         assert f"{rate:.0%} ({wins + draws + losses})" in printed

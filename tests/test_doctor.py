@@ -183,3 +183,11 @@ def test_a_torch_that_does_not_import_is_a_line_and_no_traceback(tmp_path):
     assert "WRONG  torch import" in done.stdout
     assert "libc10.so: cannot open" in done.stdout
     assert done.stderr == ""
+
+
+def test_missing_packages_for_pictures_are_a_note_and_no_fault(monkeypatch):
+    assert doctor.check_viz().name == "viz extra"
+    monkeypatch.setattr(doctor, "package_version", lambda name: None)
+    found = doctor.check_viz()
+    assert (found.state, found.remedy) == ("warn", "pip install 'navrl[viz]'")
+    assert "matplotlib, imageio-ffmpeg" in found.found

@@ -89,6 +89,7 @@ def evaluate(tmp_path, monkeypatch, capsys):
     ("arguments", "name"),
     [
         (["opponent=scripts"], "scripts"),
+        (["opponent=league"], "scripts"),
         ([], "mixture"),
         (["--set", "opponent=scripts"], "scripts"),
         (["opponent=phase2", "--set", "opponent=scripts"], "phase2"),
@@ -139,6 +140,7 @@ def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
         (["checkpoint=scripted:crank", "num_episodes=many"], "change num_episodes"),
         (["checkpoint=scripted:crank", "output=no/such/folder.json"], "change output"),
         (["num_epsiodes=3"], "did you mean 'num_episodes'?"),
+        (["checkpont=latest"], "did you mean 'checkpoint'?"),
     ],
 )
 def test_bad_input_is_one_sentence(evaluate, tmp_path, arguments, sentence):

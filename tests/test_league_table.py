@@ -24,7 +24,7 @@ def payoff(games=GAMES, players=("ace", "bob", "cid", "idle")):
 def test_the_matrix_and_the_ratings():
     printed = league_table(payoff())
     matrix, ratings = printed.split("\n\n")[0].splitlines(), printed.split("\n\n")[1].splitlines()
-    assert matrix[0] == "row beats column, games in brackets"
+    assert matrix[0] == "score of row against column (a draw counts half), games in brackets"
     rows = {line.split()[1]: line for line in matrix[2:]}
     assert list(rows) == ["ace", "bob", "cid", "idle"]
     assert "75% (40)" in rows["ace"]

@@ -84,6 +84,7 @@ def test_a_second_start_in_the_same_folder_is_refused(train, finished, capsys):
         ("rollout_steps=4", "keeps its rollout_steps (8)"),
         ("experiment=demo", "keeps its experiment (debug)"),
         ("agent.hidden_sizes=[16,16]", "has shape"),
+        ("opponent=straight", "opponent=straight changes what an env remembers"),
     ],
 )
 def test_a_refused_resume_changes_nothing(train, finished, capsys, argument, sentence):

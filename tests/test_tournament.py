@@ -55,6 +55,32 @@ def test_three_pilots_play_three_pairs(tournament, tmp_path):
     assert re.search(r"\| eta \d+:\d\d$", told[-1])
 
 
+def test_ctrl_c_shows_the_pairs_that_were_played(tournament, tmp_path, monkeypatch):
+    played, play = [], navrl.tournament.play_both_ways
+
+    def twice(*arguments):
+        if len(played) == 2:
+            raise KeyboardInterrupt
+        played.append(arguments)
+        return play(*arguments)
+
+    monkeypatch.setattr(navrl.tournament, "play_both_ways", twice)
+    code, printed = tournament(
+        "--pilots", "straight,crank,pursuit,random", "--json", "t.json", *SHORT
+    )
+    assert code == 130
+    assert printed.err.splitlines()[-1] == "navrl: 2 of 6 pairs played, no file written"
+    rows = [line.split("|")[1].strip() for line in printed.out.splitlines() if line.startswith("|")]
+    assert rows[:5] == [
+        "win / draw / loss, %",
+        "-" * len(printed.out.splitlines()[2].split("|")[1]),
+        "straight",
+        "crank",
+        "pursuit",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_same_seed_plays_the_same_games_and_another_seed_others(tournament):
     def played(*arguments):
         options = ("--pilots", "random,straight", "--json", "t.json", *SHORT, *arguments)

@@ -145,6 +145,21 @@ def test_ctrl_c_ends_with_130(tmp_path):
     assert json.loads((run / "status.json").read_text())["state"] == "interrupted"
 
 
+def test_ctrl_c_while_building_leaves_nothing(tmp_path, monkeypatch, capsys):
+    def interrupted(start):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train", *TINY])
+    monkeypatch.setattr(navrl.train, "_build", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        navrl.train.main()
+    GlobalHydra.instance().clear()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "navrl: nothing was trained, nothing saved\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_multirun_returns_an_objective_per_job(tmp_path):
     done = train(tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]")
     assert done.stdout.count("against") == 0
@@ -166,6 +181,9 @@ def test_multirun_returns_an_objective_per_job(tmp_path):
         (["device=tpuu"], "change device", 2),
         (["resume=nowhere"], "'nowhere'", 2),
         (["env.sim.tick_s=5", "env.sim.decision_s=5"], "env.sim.tick_s", 2),
+        (["env.sim.decision_s=1e9"], "expected at most 100, which is 1000 physics steps", 2),
+        (["env.sim.channels=17"], "expected a whole number from 1 to 16", 2),
+        (["opponent=crank", "opponent.fire_fraction=[1.5,1.0]"], "the lower one first", 2),
         (["hydra.run.dir=/dev/null/run"], "/dev/null", 1),
     ],
 )

@@ -43,6 +43,14 @@ class CorruptFile(ValueError):  # noqa: N818 (it says what it is without a suffi
         self.part = part
 
 
+class ForeignFile(CorruptFile):
+    """A file that was never one of ours."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "header", "it does not start like one")
+        self.args = (f"{path} is not a checkpoint of navrl; expected a file that navrl has saved",)
+
+
 class Row(NamedTuple):
     """One line of the header's tensor table; offset and length are bytes of the payload."""
 
@@ -132,7 +140,7 @@ def _read_prefix(path: Path, file: BinaryIO, max_bytes: int, digest: Any) -> tup
         raise CorruptFile(path, "length", f"{file_bytes:,} bytes, at most {max_bytes:,} are read")
     prefix = file.read(_PREFIX.size)
     if prefix[: len(MAGIC)] != MAGIC:
-        raise CorruptFile(path, "header", "it does not start like a navrl container, version 2")
+        raise ForeignFile(path)
     if len(prefix) < _PREFIX.size:
         raise CorruptFile(path, "length", f"only {file_bytes} bytes")
     _, header_bytes, payload_bytes = _PREFIX.unpack(prefix)

@@ -86,7 +86,7 @@ def run_plain(
 def _refuse_flags(program: str, flags: Sequence[str], message: str) -> None:
     """argparse's complaint as our sentence."""
     words = message.split()
-    unknown = next((word for word in words if word.startswith("--")), "")
+    unknown = next((word.rstrip(":") for word in words if word.startswith("--")), "")
     hint = "" if unknown in flags else did_you_mean(unknown.partition("=")[0], flags)
     raise ConfigError(f"{' '.join(words)}{hint} (see: {program} --help)")
 

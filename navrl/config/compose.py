@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from navrl.config.targets import ConfigError, construct, did_you_mean
 
 _ABSENT = object()
+_SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys
 _RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${name:...} runs code, ${key} does not
 
 # Names the run directory: one value per composed configuration, so all jobs of a sweep share it.
@@ -104,28 +105,33 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -
         known = f"; available: {', '.join(options)}" if options else ""
         return f"Unknown {group or 'config'} '{option}'{known}{did_you_mean(option, options)}"
     refused = re.search(r"Could not override '([^']+)'", str(error))
-    if refused:
-        return _unknown_key(refused[1], config_name, overrides)
+    if refused:  # the cause knows what is missing inside of a value such as {a:1}
+        key = getattr(error.__cause__, "full_key", None) or refused[1]
+        return _unknown_key(key, refused[1], config_name, overrides)
     repeated = re.search(r"Multiple values for ([^ ]+)\. ", str(error))
     if repeated:
         return f"'{repeated[1]}' is chosen twice; write {repeated[1]}=... once, without a +"
     return one_line(error, error.__cause__)
 
 
-def _unknown_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
-    """'Unknown key ...' with the closest key or group that this command, in this env, knows."""
+def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[str]) -> str:
+    """'Unknown key ...' with the closest key or group that this command knows with the other overrides."""
     env = [override for override in overrides if override.startswith("env=")]
-    config = compose_all(config_name, env)
+    others = [
+        override for override in overrides if override.lstrip("+~").partition("=")[0] != written
+    ]
+    config = compose_all(config_name, others)  # raises in turn about the next that is wrong
     groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
     plain = to_plain(config, resolve=False)
     del plain["hydra"]
     if env and _is_known(key, config_name):
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
-    hint = did_you_mean(key, [*groups, *dict(dotted_items(plain))])
-    hint = (
-        hint
-        or f"; known{' with ' if env else ''}{''.join(env)}: {', '.join(sorted({*groups, *plain}))}"
-    )
+    spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
+    known = {**spelt, **dict(dotted_items(plain))}
+    place = key.rpartition(".")[0]
+    beside = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == place]
+    where = f" with {env[-1]}" if env else ""
+    hint = did_you_mean(key, list(known)) or f"; known{where}: {', '.join(sorted(beside or known))}"
     kind = "key" if "." in key else "option"
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
 

@@ -149,9 +149,22 @@ def _check_scalar(key: str, value: Any, accepted: tuple[Any, ...]) -> None:
 
 
 def did_you_mean(word: str, candidates: Sequence[str]) -> str:
-    """'; did you mean X?', or nothing when no candidate is close."""
-    close = difflib.get_close_matches(word, candidates, n=1)
-    same_leaf = [name for name in candidates if name.rpartition(".")[2] == word.rpartition(".")[2]]
+    """'; did you mean X?', or nothing when no candidate is close.
+
+    Of dotted names those in the same place are compared by their last part: the rest is alike anyway.
+    """
+    place, _, leaf = word.rpartition(".")
+    parts = [(name, *name.rpartition(".")[::2]) for name in candidates]
+    beside = {last: name for name, where, last in parts if where == place}
+    close = [beside[last] for last in difflib.get_close_matches(leaf, beside, n=1)]
+    if not beside:
+        close = difflib.get_close_matches(word, candidates, n=1)
+    root = f"{word.partition('.')[0]}." if place else ""
+    same_leaf = [
+        name
+        for name, _, last in parts
+        if last == leaf and (name.startswith(root) or name.endswith(f".{word}"))
+    ]
     return "".join(f"; did you mean '{name}'?" for name in (close or same_leaf)[:1])
 
 

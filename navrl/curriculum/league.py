@@ -141,7 +141,7 @@ class SelfPlay:
     def _seat(self) -> None:
         """The newest snapshot and some of the hardest, each in a block of envs."""
         names = list(self.snapshots)
-        rates = [self._win_rate(name) for name in names]
+        rates = [self._score(name) for name in names]
         weights = torch.tensor(pfsp_weights(rates, self.pfsp_power))
         drawn = torch.multinomial(weights, self.pool_seats, replacement=True).tolist()
         self._deal([names[-1], *(names[index] for index in drawn)])
@@ -169,8 +169,8 @@ class SelfPlay:
             records.append(self.payoff.results(newest, name))
         return Record(*(sum(counts) for counts in zip(*records, strict=True)))
 
-    def _win_rate(self, name: str) -> float:
-        """Score per game after two imagined draws, as in Payoff.win_rate."""
+    def _score(self, name: str) -> float:
+        """Score per game after two imagined draws, as in Payoff.score."""
         record = self._record(name)
         return (record.score + 1.0) / (record.games + 2.0)
 
@@ -178,15 +178,15 @@ class SelfPlay:
         return copy.deepcopy(self._agent.policy).requires_grad_(False)
 
     def _metrics(self) -> dict[str, float]:
-        """The rating, and mean win rates against those who were played at all."""
+        """The rating, and mean scores against those who were played at all."""
         found = {
             "league/elo": self.elo.ratings[LEARNER],
             "league/snapshots": float(len(self.snapshots)),
         }
         for group, names in (("pool", list(self.snapshots)), ("scripts", self.scripts)):
-            played = [self._win_rate(name) for name in names if self._record(name).games]
+            played = [self._score(name) for name in names if self._record(name).games]
             if played:
-                found[f"league/win_{group}"] = sum(played) / len(played)
+                found[f"league/score_{group}"] = sum(played) / len(played)
         return found
 
     def state_dict(self) -> dict[str, Any]:

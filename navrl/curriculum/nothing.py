@@ -1,17 +1,25 @@
 """curriculum=none: the run learns the same from beginning to end."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from tensordict import TensorDictBase
 
+from navrl.opponents.league import League
+
 
 class Nothing:
     """No lesson, no league."""
 
-    def __init__(self, **_: Any) -> None:
-        pass
+    def __init__(self, *, env: Any, **_: Any) -> None:
+        if isinstance(getattr(env, "opponent", None), League):
+            warnings.warn(
+                "opponent=league with curriculum=none: nobody is in the league, so the scripts fly in every "
+                "episode; choose curriculum=league, or opponent=scripts",
+                stacklevel=2,
+            )
 
     headline: Mapping[str, str] = MappingProxyType({})
     words: Mapping[str, list[str]] = MappingProxyType({})

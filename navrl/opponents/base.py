@@ -11,6 +11,7 @@ from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState
 
 Bounds = tuple[float, float]  # a threshold is drawn between them, anew for every episode
+_MOST = 1e9  # of metres, seconds and shares
 _MATE_BIT = 60  # of a key: the first of three in which the members of a team differ
 
 
@@ -54,6 +55,17 @@ def pilot_key(key: Tensor, number: int) -> Tensor:
 def team_key(key: Tensor) -> Tensor:
     """What the keys of all pilots of a team have in common."""
     return key | (7 << _MATE_BIT)
+
+
+def check_bounds(least: float = 0.0, **thresholds: Bounds) -> None:
+    """Raise about the first that is not two numbers in order, from `least` on; an angle ends at pi."""
+    for name, pair in thresholds.items():
+        most = math.pi if name.endswith("_rad") else _MOST
+        if len(pair) != 2 or not least <= pair[0] <= pair[1] <= most:
+            raise ValueError(
+                f"{name} = {list(pair)}; expected two numbers from {least:g} to {most:.4g}, the lower one "
+                f"first; change {name}"
+            )
 
 
 def draw_thresholds(key: Tensor, bounds: Sequence[Bounds]) -> tuple[Tensor, ...]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Bounds, Command, Pilot, cosines, draw_thresholds
+from navrl.opponents.base import Bounds, Command, Pilot, check_bounds, cosines, draw_thresholds
 from navrl.opponents.evasion import evade
 from navrl.opponents.no_escape import launch_reach_m
 from navrl.opponents.steering import beside, either, steer, towards
@@ -23,6 +23,13 @@ class Crank(Pilot):
         turn_out_fraction: Bounds,
         break_time_to_go_s: Bounds,
     ) -> None:
+        check_bounds(
+            fire_fraction=fire_fraction,
+            fire_cone_rad=fire_cone_rad,
+            crank_angle_rad=crank_angle_rad,
+            turn_out_fraction=turn_out_fraction,
+            break_time_to_go_s=break_time_to_go_s,
+        )
         self.bounds = (
             fire_fraction,
             cosines(fire_cone_rad),

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Bounds, Command, Pilot, cosines, draw_thresholds
+from navrl.opponents.base import Bounds, Command, Pilot, check_bounds, cosines, draw_thresholds
 from navrl.opponents.steering import Course, away_from, either, small_angle, towards
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire
 from navrl.sims.relative import aircraft, focal_enemy, look
@@ -31,6 +31,14 @@ class CrankSeed(Pilot):
         idle_range_m: Bounds,
         half_throttle_range_m: Bounds,
     ) -> None:
+        check_bounds(
+            fire_range_m=fire_range_m,
+            defend_range_m=defend_range_m,
+            fire_cone_rad=fire_cone_rad,
+            fire_pause_s=fire_pause_s,
+            idle_range_m=idle_range_m,
+            half_throttle_range_m=half_throttle_range_m,
+        )
         self.bounds = (
             fire_range_m,
             defend_range_m,

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Bounds, Command, Pilot, cosines, draw_thresholds
+from navrl.opponents.base import Bounds, Command, Pilot, check_bounds, cosines, draw_thresholds
 from navrl.opponents.steering import away_from, either, steer, towards
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire
 from navrl.sims.relative import aircraft, focal_enemy, look
@@ -23,6 +23,13 @@ class Phase2(Pilot):
         extend_range_m: Bounds,
         extend_s: Bounds,
     ) -> None:
+        check_bounds(
+            fire_range_m=fire_range_m,
+            fire_cone_rad=fire_cone_rad,
+            support_s=support_s,
+            extend_range_m=extend_range_m,
+            extend_s=extend_s,
+        )
         self.bounds = (
             fire_range_m,
             cosines(fire_cone_rad),

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Bounds, Command, Pilot, cosines, draw_thresholds
+from navrl.opponents.base import Bounds, Command, Pilot, check_bounds, cosines, draw_thresholds
 from navrl.opponents.steering import away_from, either, steer, towards
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire, elapsed_s
 from navrl.sims.relative import aircraft, focal_enemy, incoming_missile, look
@@ -21,6 +21,13 @@ class Phase3(Pilot):
         fire_range_m: Bounds,
         fire_cone_rad: Bounds,
     ) -> None:
+        check_bounds(
+            snake_time_to_go_s=snake_time_to_go_s,
+            drag_time_to_go_s=drag_time_to_go_s,
+            fire_range_m=fire_range_m,
+            fire_cone_rad=fire_cone_rad,
+        )
+        check_bounds(least=0.1, snake_period_s=snake_period_s)
         self.bounds = (
             snake_time_to_go_s,
             snake_period_s,

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Bounds, Command, Pilot, draw_thresholds
+from navrl.opponents.base import Bounds, Command, Pilot, check_bounds, draw_thresholds
 from navrl.sims import random
 from navrl.sims.combat_state import CombatParams, CombatState, elapsed_s
 
@@ -12,6 +12,8 @@ class Random(Pilot):
     """Counter-based numbers: a function of the episode and the time in it."""
 
     def __init__(self, *, hold_s: Bounds, fire_interval_s: Bounds) -> None:
+        check_bounds(least=0.1, hold_s=hold_s)
+        check_bounds(fire_interval_s=fire_interval_s)
         self.hold_s, self.fire_interval_s = hold_s, fire_interval_s
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.opponents.base import Bounds, Command, Pilot, draw_thresholds
+from navrl.opponents.base import Bounds, Command, Pilot, check_bounds, draw_thresholds
 from navrl.opponents.evasion import evade
 from navrl.opponents.steering import away_from, steer, towards
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire
@@ -24,6 +24,8 @@ class StgRule(Pilot):
         turn_out_fraction: Bounds,
         break_time_to_go_s: Bounds,
     ) -> None:
+        check_bounds(least=-1e9, attack_margin_m=attack_margin_m, defence_margin_m=defence_margin_m)
+        check_bounds(turn_out_fraction=turn_out_fraction, break_time_to_go_s=break_time_to_go_s)
         self.bounds = (attack_margin_m, defence_margin_m, turn_out_fraction, break_time_to_go_s)
         self.table: ReachTable | None = None
 

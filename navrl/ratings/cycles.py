@@ -14,7 +14,7 @@ _PRIOR_GAMES = 1e-3  # keeps perfect scores finite and hides no cycle
 
 
 class Comparison(NamedTuple):
-    """The win rate of row against column, and what the ratings make of it."""
+    """The score of row against column, and what the ratings make of it."""
 
     row: str
     column: str
@@ -34,7 +34,7 @@ class Unexplained(NamedTuple):
 def unexplained(payoff: Payoff) -> Unexplained:
     """The part of the deviance from a league of equals that Bradley-Terry ratings leave.
 
-    Deviance is to win rates what variance is to measurements: twice the log-likelihood that is
+    Deviance is to scores what variance is to measurements: twice the log-likelihood that is
     missing. Draws are half wins and calmer than luck, so they make `chance` too large.
     """
     pairs = [pair for pair in combinations(payoff.players, 2) if payoff.results(*pair).games]
@@ -46,7 +46,7 @@ def unexplained(payoff: Payoff) -> Unexplained:
             row,
             column,
             payoff.results(row, column).games,
-            payoff.win_rate(row, column, prior_games=0.0),
+            payoff.score(row, column, prior_games=0.0),
             expected_score(ratings[row].points, ratings[column].points),
         )
         for row, column in pairs
@@ -60,7 +60,7 @@ def unexplained(payoff: Payoff) -> Unexplained:
 
 
 def _deviance(games: int, observed: float, lead: float) -> float:
-    """Twice the log-likelihood missed by predicting the win rate from a lead of so many points."""
+    """Twice the log-likelihood missed by predicting the score from a lead of so many points."""
     nats = lead / POINTS_PER_NAT
     sides = ((observed, nats), (1.0 - observed, -nats))
     missed = sum(seen * (math.log(seen) + _nats_against(ahead)) for seen, ahead in sides if seen)

@@ -79,7 +79,7 @@ class Payoff:
         self._require(row, column)
         return self._records.get((row, column), Record(0, 0, 0))
 
-    def win_rate(self, row: str, column: str, *, prior_games: float = 2.0) -> float:
+    def score(self, row: str, column: str, *, prior_games: float = 2.0) -> float:
         """Score per game after `prior_games` imagined draws; 0.5 where nothing is known."""
         record = self.results(row, column)
         games = record.games + prior_games
@@ -130,7 +130,7 @@ class Payoff:
 
     def _cell(self, row: str, column: str) -> str:
         games = self.results(row, column).games
-        return f"{self.win_rate(row, column, prior_games=0.0):.0%} ({games})" if games else "-"
+        return f"{self.score(row, column, prior_games=0.0):.0%} ({games})" if games else "-"
 
     def _require(self, *players: str) -> None:
         for player in players:

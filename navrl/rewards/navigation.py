@@ -108,7 +108,7 @@ def _length(vectors: Tensor) -> Tensor:
 
 
 def _mean(rows: Tensor) -> Tensor:
-    """The mean of (R, N) over R, always added in this order: a library's depends on the number of envs."""
+    """The mean of (R, N) over R, always added in this order: that of torch depends on N."""
     count = rows.shape[0]
     while rows.shape[0] % 2 == 0:
         half = rows.shape[0] // 2

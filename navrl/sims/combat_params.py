@@ -11,6 +11,8 @@ UNLIMITED = 1 << 30  # rounds; never counted down to zero
 MODELS = ("exact", "legacy")
 CHANNEL_MODES = ("block", "recycle")
 MAX_TEAM_SIZE = 8
+MAX_CHANNELS = 16
+MAX_TICKS = 1000  # per decision; more is a slip in a unit, and would not end
 
 
 class CombatParams(NamedTuple):
@@ -103,7 +105,13 @@ class CombatParams(NamedTuple):
             value = getattr(self, name)
             self._require(name, value is None or value > 0.0, "more than 0, or null")
         self._require("ammunition", self.rounds >= 1, "1 or more, or null for unlimited")
-        self._require("channels", self.channels >= 1, "1 or more")
+        in_the_air = f"a whole number from 1 to {MAX_CHANNELS}"
+        self._require("channels", 1 <= self.channels <= MAX_CHANNELS, in_the_air)
+        longest_s = MAX_TICKS * self.tick_s / self.time_scale
+        few = self.step_s <= MAX_TICKS * self.tick_s
+        self._require(
+            "decision_s", few, f"at most {longest_s:g}, which is {MAX_TICKS} physics steps"
+        )
         sizes = f"a whole number from 1 to {MAX_TEAM_SIZE}"
         self._require("team_size", 1 <= self.team_size <= MAX_TEAM_SIZE, sizes)
         for name, known in _CHOICES.items():

@@ -8,27 +8,22 @@ move in two; either half has a quarter of each width. How one moves is its mode:
     stop_and_go  like waypoint, with a rest at every goal
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from navrl.sims import random
+from navrl.sims.moving_params import COLUMN_HEIGHT_M, KINDS, MovingParams, is_column
 from navrl.sims.worlds import FAR_M
 
-MODES = ("waypoint", "bouncing", "crossing", "stop_and_go")
-WIDTHS_M = (0.25, 0.5, 0.75, 1.0)
-KINDS = 2 * len(WIDTHS_M)  # blocks and columns of every width
-BLOCK_HEIGHT_M, COLUMN_HEIGHT_M = 1.0, 5.0
 _COLUMN_Z_M = 0.5 * COLUMN_HEIGHT_M
 _LEAST_M = 1e-6  # a shorter way has no direction
 # Steps of the additive sequence whose points lie the farthest apart in a square, however many there are: the
 # powers of 1 / 1.3247, the root of x^3 = x + 1. The third is the golden section, for the height.
 _SPREAD = (0.7548776662466927, 0.5698402909980532, 0.6180339887498949)
 _SPREAD_MODES = 0.41421356237309515  # the square root of 2, which has nothing to do with them
-# What an obstacle does at the end of a step; a number, because a flag (D, N) in memory costs ten times as much.
+# What an obstacle does at the end of a step; numbers, because flags (D, N) in memory cost ten times as much.
 _GO_ON, _HALT, _RENEW, _AIM, _TURN, _MEET = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
 _UNDER_WAY, _NOT_THERE = 2.0, 3.0  # besides a number in [0, 1) for who stands
 
@@ -48,50 +43,6 @@ class Obstacles(NamedTuple):
     velocity: Triple
     goal: Triple
     home: Triple  # the middle of its territory
-
-
-@dataclass(frozen=True, kw_only=True)
-class MovingParams:
-    """What moves, how fast and how; Python numbers, so a compiled step folds them in."""
-
-    count: int  # the most that there can be, a multiple of the 8 kinds
-    half_extent_m: float  # of the box, along x and y
-    height_m: float  # of the box
-    speed_mps: tuple[float, float]  # each draws its own with every goal
-    local_range_m: tuple[float, float, float]  # a territory is this far either side of a home
-    modes: Mapping[str, float]  # shares of the modes
-    arrival_m: float  # so near, a goal is reached
-    re_aim_every_s: (
-        float | None
-    )  # null: on arrival; else all turn to their goals at these times only
-    rest_s: float  # mean time that stop_and_go stands still
-    look_ahead_s: float  # crossing predicts the drone no farther
-    clear_of_start_m: float  # nothing begins nearer to the drone
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that no motion fits."""
-        whole = self.count >= KINDS and self.count % KINDS == 0
-        self._require(
-            "count", whole, f"a multiple of {KINDS}, {KINDS} or more (for none: 0 active)"
-        )
-        for name in ("half_extent_m", "height_m", "arrival_m", "rest_s"):
-            self._require(name, getattr(self, name) > 0.0, "more than 0")
-        for name in ("look_ahead_s", "clear_of_start_m"):
-            self._require(name, getattr(self, name) >= 0.0, "0 or more")
-        slow, fast = self.speed_mps
-        self._require("speed_mps", 0.0 < slow <= fast, "[low, high] with 0 < low <= high")
-        self._require("local_range_m", min(self.local_range_m) >= 0.0, "three numbers, 0 or more")
-        every_s = self.re_aim_every_s
-        self._require("re_aim_every_s", every_s is None or every_s > 0.0, "more than 0, or null")
-        shares = self.modes.values()
-        usable = set(self.modes) == set(MODES) and min(shares) >= 0.0 and sum(shares) > 0.0
-        self._require("modes", usable, f"shares of 0 or more, not all 0, for {', '.join(MODES)}")
-
-    def _require(self, name: str, satisfied: bool, expected: str) -> None:
-        if not satisfied:
-            raise ValueError(
-                f"moving.{name} = {getattr(self, name)}; expected {expected}; change moving.{name}"
-            )
 
 
 def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) -> Obstacles:
@@ -147,17 +98,6 @@ def advance(
     velocity = _where(deed == _HALT, _still(velocity), velocity)
     velocity = _where(deed >= _AIM, _towards(position, goal, speed_mps), velocity)
     return Obstacles(position, velocity, goal, obstacles.home)
-
-
-def radius_m(params: MovingParams, index: Tensor) -> Tensor:
-    """Half the width of the obstacles with these indices."""
-    quarter = index * KINDS // params.count % len(WIDTHS_M)
-    return (quarter + 1) * (0.5 * WIDTHS_M[0])
-
-
-def is_column(params: MovingParams, index: Tensor) -> Tensor:
-    """Which of these indices are columns, bool."""
-    return index >= params.count // 2
 
 
 def _index(params: MovingParams, key: Tensor) -> Tensor:
@@ -228,8 +168,8 @@ def _flown(params: MovingParams, obstacles: Obstacles, dt_s: float) -> tuple[Tri
         above, below = present & (flown > high), present & (flown < low)
         flown = torch.where(above, 2.0 * high - flown, flown)
         places.append(torch.where(below, 2.0 * low - flown, flown))
-        speed = torch.where(above, -speed.abs(), speed)
-        speeds.append(torch.where(below, speed.abs(), speed))
+        falling = torch.where(above, -speed.abs(), speed)
+        speeds.append(torch.where(below, speed.abs(), falling))
     return Triple(*places), Triple(*speeds)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from navrl.sims.drone import SPEED_LIMITS, Model
 from navrl.sims.lidar import Lidar
 from navrl.sims.lidar_noise import LidarNoise
-from navrl.sims.moving import MovingParams
+from navrl.sims.moving_params import MovingParams
 
 FRAMES = ("frozen", "current")
 _RANGES = ("gain", "lag", "latency_decisions")

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.sims.moving import (
+from navrl.sims.moving import Obstacles
+from navrl.sims.moving_params import (
     BLOCK_HEIGHT_M,
     COLUMN_HEIGHT_M,
     MovingParams,
-    Obstacles,
     is_column,
     radius_m,
 )

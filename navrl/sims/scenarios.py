@@ -58,7 +58,7 @@ class Lines:
         """Self, or a ValueError that says which number is impossible."""
         for name in (*self.bounds, "spacing_m"):
             pair = getattr(self, name)
-            usable = len(pair) == 2 and 0.0 < pair[0] <= pair[1]
+            usable = len(pair) == 2 and 0.0 < pair[0] <= pair[1] < math.inf
             self._require(name, usable, "[low, high] with 0 < low <= high")
         for name in self.positive:
             self._require(name, getattr(self, name) > 0.0, "more than 0")

@@ -18,13 +18,13 @@ _LETTER = 7.4  # the widest that a monospaced letter of 12 pixels gets
 _STEPS = 10  # of the colour scale
 _STEP = 26
 _SCALE_HEIGHT = 56
-_TITLE = "Win rate of row against column"
-_NOTE = "below a win rate: the number of games; -: none"
+_TITLE = "Score of row against column: a draw counts half"
+_NOTE = "below a score: the number of games; -: none"
 _FONT = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
 
 
 def svg(payoff: Payoff) -> str:
-    """A heat map: win rate and games in each cell, orange below 50 %, blue above."""
+    """A heat map: score and games in each cell, orange below 50 %, blue above."""
     players = payoff.players
     names = [f"{place} {name}" for place, name in enumerate(players, start=1)]
     label = round(max((len(name) for name in names), default=0) * _LETTER) + 12
@@ -47,10 +47,10 @@ def svg(payoff: Payoff) -> str:
     return "\n".join(lines) + "\n"
 
 
-def colour(win_rate: float) -> tuple[int, int, int]:
+def colour(score: float) -> tuple[int, int, int]:
     """Red, green and blue (0 to 255), on straight lines from loss over even to win."""
-    end = _WIN if win_rate >= 0.5 else _LOSS
-    share = abs(2.0 * win_rate - 1.0)
+    end = _WIN if score >= 0.5 else _LOSS
+    share = abs(2.0 * score - 1.0)
     red, green, blue = (
         round(even + share * (far - even)) for even, far in zip(_EVEN, end, strict=True)
     )
@@ -83,10 +83,10 @@ def _cell(payoff: Payoff, row: str, column: str) -> str:
     record = payoff.results(row, column)
     if not record.games:
         return _box(_UNKNOWN) + _text("-", 25, 13, "#767676")
-    win_rate = payoff.win_rate(row, column, prior_games=0.0)
-    shade = colour(win_rate)
+    score = payoff.score(row, column, prior_games=0.0)
+    shade = colour(score)
     hint = f"{row} against {column}: {record.wins} won, {record.draws} drawn, {record.losses} lost"
-    large = _text(f"{win_rate:.0%}", 19, 14, ink(shade))
+    large = _text(f"{score:.0%}", 19, 14, ink(shade))
     small = _text(f"{record.games}", 34, 10, ink(shade))
     return f"<title>{escape(hint)}</title>{_box(_hex(shade))}{large}{small}"
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navrl.sims.moving import BLOCK_HEIGHT_M, is_column, radius_m
+from navrl.sims.moving_params import BLOCK_HEIGHT_M, is_column, radius_m
 from navrl.sims.navigation_params import NavigationParams
 from navrl.view.graphs import differenced
 from navrl.view.html import NAVIGATION, page

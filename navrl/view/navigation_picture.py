@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.sims.moving import radius_m
+from navrl.sims.moving_params import radius_m
 from navrl.sims.navigation_params import NavigationParams
 from navrl.view.footage import INCHES, new_figure, save_film, save_still
 from navrl.view.navigation_page import outcome
@@ -22,7 +22,7 @@ from navrl.view.navigation_recording import (
     Trip,
 )
 
-_MAP, _STRIP, _BAR = (0.07, 0.27, 0.79, 0.64), (0.07, 0.07, 0.79, 0.13), (0.89, 0.27, 0.02, 0.64)
+_MAP, _STRIP, _BAR = (0.09, 0.27, 0.77, 0.64), (0.09, 0.07, 0.77, 0.13), (0.89, 0.27, 0.02, 0.64)
 _ROOM_M = 2.0  # around the trip
 _TALL_M = 6.0  # and more: the darkest
 _SPEED = 1.0  # seconds of the trip per second of film

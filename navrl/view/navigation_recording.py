@@ -81,9 +81,7 @@ class Trip(NamedTuple):
     changed_mps: list[float]  # by the shield, on average on the way to the knot; 0: it let all pass
     movers: list[Mover]
     outcome: str  # the rate of the env that this episode counts for
-    ended_by: (
-        str  # the last thing that happened: like an outcome, but a goal may be reached before it
-    )
+    ended_by: str  # the last thing that happened: it may have reached its goal before
     reached_s: float | None
 
 

@@ -31,6 +31,7 @@ def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="
             ["learning_rate=1"],
             "Unknown option 'learning_rate'; did you mean 'agent.learning_rate'?",
         ),
+        (["agent.zzz=1"], "Unknown key 'agent.zzz'; known: "),
         (["zzz=1"], "Unknown option 'zzz'; known: agent, env, experiment, num_envs, reward, seed"),
         (["env={"], "Cannot read 'env={'"),
         (["seed"], "Cannot read 'seed': write key=value"),

@@ -152,7 +152,7 @@ def test_a_fresh_snapshot_does_not_make_everybody_equally_hard():
     # 1/18 against 1/2 to the power of 8 is one in fifty million
     assert seen["snapshot000"] == 0
     metrics = found.after(101, club.rollout([None] * N))
-    assert metrics["league/win_pool"] == pytest.approx(17 / 18)
+    assert metrics["league/score_pool"] == pytest.approx(17 / 18)
 
 
 def test_seats_are_dealt_anew_every_so_many_rounds():

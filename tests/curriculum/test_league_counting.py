@@ -43,8 +43,8 @@ def test_win_rates_are_of_those_who_were_met():
     found.after(0, club.rollout([None] * N))
     metrics = found.after(10, club.rollout([(0, 1), (0, 1), (1, 0)] + [None] * 13))
     # two imagined draws each: a (2 + 1) / 4, b (0 + 1) / 3; nothing is known of the snapshot
-    assert metrics["league/win_scripts"] == pytest.approx((0.75 + 1 / 3) / 2)
-    assert "league/win_pool" not in metrics
+    assert metrics["league/score_scripts"] == pytest.approx((0.75 + 1 / 3) / 2)
+    assert "league/score_pool" not in metrics
 
 
 def slow_count(holders, chosen, rollouts, keys):

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from navrl.opponents.base import Pilot
 from navrl.opponents.match import play
 from navrl.opponents.pursuit import Pursuit
 from navrl.opponents.straight import Straight
@@ -180,3 +181,26 @@ def test_pursuit_ends_up_pointing_at_the_enemy(bearing):
     # One decision at full rudder turns up to 0.49 rad = 28 degrees, so it may overshoot by that.
     assert all(abs(bearing_of_enemy(state)) < 28.0 for state in states[-10:])
     assert not any(flag[1].item() for flag in launches)
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold", "pair"),
+    [
+        ("crank", "fire_fraction", [1.5, 1.0]),
+        ("crank", "fire_fraction", [-5.0, -3.0]),
+        ("crank", "crank_angle_rad", [0.5, 50.0]),  # degrees, by mistake
+        ("crank_seed", "fire_pause_s", [3.0]),
+        ("phase2", "support_s", [math.nan, 1.0]),
+        ("phase3", "snake_period_s", [0.0, 4.0]),  # divides by it
+        ("random", "hold_s", [0.0, 4.0]),
+        ("random", "fire_interval_s", [9.0, 1.0]),
+        ("stg_rule", "attack_margin_m", [0.0, -500.0]),
+        ("stg_rule", "turn_out_fraction", [-1.0, 1.0]),
+    ],
+)
+def test_impossible_thresholds_are_named(name, threshold, pair):
+    node = read_yaml(f"opponent/{name}.yaml")
+    target = Pilot.__subclasses__()
+    (maker,) = (one for one in target if node["_target_"].endswith(f".{one.__name__}"))
+    with pytest.raises(ValueError, match=f"^{threshold} = .*; change {threshold}$"):
+        maker(**(options(node) | {threshold: pair}))

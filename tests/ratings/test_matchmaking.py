@@ -32,8 +32,8 @@ def test_a_nearly_perfect_learner_still_finds_its_hardest_opponent():
 
 
 @pytest.mark.parametrize(
-    ("win_rates", "power"), [([], 2.0), ([1.1], 2.0), ([-0.1], 2.0), ([math.nan], 2.0), ([0.5], -1)]
+    ("scores", "power"), [([], 2.0), ([1.1], 2.0), ([-0.1], 2.0), ([math.nan], 2.0), ([0.5], -1)]
 )
-def test_impossible_arguments_are_refused(win_rates, power):
-    with pytest.raises(ValueError, match="expected at least one win rate"):
-        pfsp_weights(win_rates, power=power)
+def test_impossible_arguments_are_refused(scores, power):
+    with pytest.raises(ValueError, match="expected at least one score"):
+        pfsp_weights(scores, power=power)

@@ -26,15 +26,15 @@ def test_games_of_one_side_are_games_of_the_other(payoff):
 
 def test_win_rate_by_hand(payoff):
     # (6 + 2 / 2) / 10, and with two imagined draws (7 + 1) / 12
-    assert payoff.win_rate("a", "b", prior_games=0.0) == 0.7
-    assert payoff.win_rate("a", "b") == pytest.approx(8 / 12)
-    assert payoff.win_rate("b", "a") == pytest.approx(4 / 12)
+    assert payoff.score("a", "b", prior_games=0.0) == 0.7
+    assert payoff.score("a", "b") == pytest.approx(8 / 12)
+    assert payoff.score("b", "a") == pytest.approx(4 / 12)
 
 
 @pytest.mark.parametrize("prior_games", [0.0, 2.0])
 def test_nothing_known_is_even(payoff, prior_games):
-    assert payoff.win_rate("a", "c", prior_games=prior_games) == 0.5
-    assert payoff.win_rate("a", "a", prior_games=prior_games) == 0.5
+    assert payoff.score("a", "c", prior_games=prior_games) == 0.5
+    assert payoff.score("a", "a", prior_games=prior_games) == 0.5
 
 
 def test_removing_a_player_forgets_its_games(payoff):

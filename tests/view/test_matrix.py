@@ -35,7 +35,7 @@ def cells(payoff):
     return [[text.text for text in cell.iter(f"{SVG}text")] for cell in root.iter(f"{SVG}g")]
 
 
-def test_cells_show_win_rate_and_games(payoff):
+def test_cells_show_score_and_games(payoff):
     assert cells(payoff) == [["-"], ["70%", "10"], ["-"], ["30%", "10"], *[["-"]] * 5]
 
 
@@ -45,7 +45,7 @@ def test_labels_and_hints_are_the_names_unharmed(payoff):
     assert [texts.count(f"{n} {name}") for n, name in enumerate(payoff.players, 1)] == [2, 2, 2]
     titles = [title.text for title in root.iter(f"{SVG}title")]
     assert titles[:2] == [
-        "Win rate of row against column",
+        "Score of row against column: a draw counts half",
         "latest against <b>&'\": 6 won, 2 drawn, 2 lost",
     ]
     assert titles[2] == "<b>&'\" against latest: 2 won, 2 drawn, 6 lost"

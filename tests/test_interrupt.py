@@ -1,0 +1,25 @@
+"""The first signal asks, the second one ends the process and says what is lost."""
+
+import os
+import signal
+
+import pytest
+
+from navrl.interrupt import Interrupt
+
+
+@pytest.mark.parametrize(
+    ("saves", "kept"),
+    [([], "nothing was saved"), ([4096, 1_048_576], "the last save is of frame 1,048,576")],
+)
+def test_the_second_one_says_what_is_kept(capfd, saves, kept):
+    with Interrupt() as interrupt:
+        for frames in saves:
+            interrupt.saved_at(frames)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.requested
+        assert kept not in capfd.readouterr().err
+        with pytest.raises(SystemExit) as stopped:
+            os.kill(os.getpid(), signal.SIGINT)
+    assert stopped.value.code == 130
+    assert capfd.readouterr().err == f"stopped at once; {kept}\n"

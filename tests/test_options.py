@@ -1,0 +1,34 @@
+"""Options that several commands share: what is wrong with one is a sentence with its name."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from navrl.config import ConfigError
+from navrl.options import check_writable, enough_memory
+
+
+def test_too_much_memory_names_the_option():
+    sentence = "num_envs = 7 needs more memory than there is; expected fewer; change num_envs"
+    with pytest.raises(ConfigError, match=sentence), enough_memory("num_envs", 7):
+        torch.empty(1 << 60)
+    with pytest.raises(ConfigError, match=sentence), enough_memory("num_envs", 7):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def test_other_errors_of_torch_stay_what_they_are():
+    with pytest.raises(RuntimeError, match="size of tensor"), enough_memory("num_envs", 7):
+        torch.ones(2) + torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--svg", "--svg no/such/x; .* change --svg"),
+        ("output", "output = no/such/x; .* change output"),
+    ],
+)
+def test_a_file_that_cannot_be_is_told_by_the_option_that_was_used(option, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        check_writable(Path("no/such/x"), option)
