@@ -1,19 +1,47 @@
 """Fixtures for every test."""
 
+import copy
+import os
 from pathlib import Path
 
 import pytest
 import torch
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from navrl.config import compose
 
 ROOT = Path(__file__).resolve().parents[1]
-_LONGEST = ("test_readme.py", "test_train.py")  # first, so that two processes end at the same time
+# First, so that two processes end at the same time.
+_LONGEST = ("test_readme.py", "test_contract.py", "test_train.py", "test_curriculum_runs.py")
 
 
 def pytest_collection_modifyitems(items):
     """The longest files go first."""
     items.sort(key=lambda item: item.path.name not in _LONGEST)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_composition_twice():
+    """Hydra needs 80 ms for a configuration; of the checkout's conf/ each is composed once."""
+    load, known = ConfigLoaderImpl.load_configuration, {}
+    shipped = {"pkg://hydra.conf", str(ROOT / "conf"), "structured://"}
+
+    def remembered(self, **what):
+        places = {
+            entry.path.removeprefix("file://") for entry in self.config_search_path.get_path()
+        }
+        key = str(what)
+        if places != shipped or "hydra.searchpath" in key:
+            return load(self, **what)
+        if key not in known:
+            known[key] = load(self, **what)
+        found = copy.deepcopy(known[key])
+        found.hydra.runtime.cwd = os.getcwd()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConfigLoaderImpl, "load_configuration", remembered)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -16,7 +14,8 @@ from navrl.checkpoint import find, load
 from navrl.checkpoint.state import intact_facts, write_state
 from navrl.loggers import Loggers, read_metrics
 from navrl.train import _worst
-from tests.curriculum.school import command, differences
+from tests.commands import command, process
+from tests.curriculum.school import differences
 
 CONF = Path(__file__).parent / "curriculum" / "conf"
 TINY = (
@@ -99,8 +98,8 @@ def test_every_stage_resumes_bit_for_bit(here, stop_after):
     assert begun == 128 + signal.SIGTERM
     assert len(rows(name)) == stop_after
     if stop_after == 6:  # a process that has never seen the first half
-        go_on = [sys.executable, "-m", "navrl.train", f"resume=outputs/{name}", "console=lines"]
-        done = subprocess.run(go_on, capture_output=True, text=True, timeout=120, check=False)
+        resumed = (f"resume=outputs/{name}", "console=lines")
+        done = process(navrl.train.main, *resumed, folder=here)
         assert done.returncode == 0, done.stderr
         assert "lessons first, second, play; now 3 play" in done.stdout
         assert "| stage 3 play |" in done.stdout

@@ -1,16 +1,15 @@
 """The evaluate command: exactly N episodes, one per env, and a result that can be read back."""
 
 import json
-import sys
 
 import pytest
 import torch
-from hydra.core.global_hydra import GlobalHydra
 from tensordict import TensorDict
 
 import navrl.evaluate
 from navrl.config import compose
 from navrl.evaluate import measure_all, play, summarise
+from tests.commands import command
 
 
 class Clockwork:
@@ -72,15 +71,7 @@ def evaluate(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["evaluate", *arguments])
-        code = 0
-        try:
-            navrl.evaluate.main()
-        except SystemExit as stopped:
-            code = stopped.code
-        finally:
-            GlobalHydra.instance().clear()
-        return code, capsys.readouterr()
+        return command(navrl.evaluate.main, *arguments), capsys.readouterr()
 
     return run
 

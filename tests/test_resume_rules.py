@@ -2,50 +2,47 @@
 
 import json
 import shutil
-import sys
 
 import pytest
-from hydra.core.global_hydra import GlobalHydra
 
 import navrl.train
 from navrl.checkpoint import find, load
 from navrl.checkpoint.container import read, write
 from navrl.loggers import read_metrics
+from tests.commands import command
 
-TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
-
-
-@pytest.fixture
-def train(tmp_path, monkeypatch):
-    """train(*arguments) -> exit code, in an empty working directory and this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["train", *arguments])
-        try:
-            navrl.train.main()
-        except SystemExit as stopped:
-            return stopped.code
-        finally:
-            GlobalHydra.instance().clear()
-        return 0
-
-    return run
+TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank")
 
 
-@pytest.fixture
-def finished(train, tmp_path):
-    """A finished run of four iterations, saved after two and four."""
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A folder with a finished run of four iterations, saved after two and four."""
+    folder = tmp_path_factory.mktemp("original")
     options = ("total_frames=512", "checkpoint.save_every=2", "hydra.run.dir=outputs/run")
-    assert train(*TINY, *options) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert train(*TINY, *options) == 0
+    return folder
+
+
+@pytest.fixture
+def finished(original, tmp_path, monkeypatch):
+    """A copy of the finished run; its folder is the current one."""
+    shutil.copytree(original, tmp_path, dirs_exist_ok=True, symlinks=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "outputs" / "run"
+
+
+def train(*arguments):
+    """The train command's exit code."""
+    return command(navrl.train.main, *arguments)
 
 
 def snapshot(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_lone_checkpoint_file_starts_a_folder_of_its_own(train, finished, tmp_path):
+def test_a_lone_checkpoint_file_starts_a_folder_of_its_own(finished, tmp_path):
     (tmp_path / "deep" / "er").mkdir(parents=True)
     shutil.copy(find("run", tmp_path / "outputs"), tmp_path / "deep" / "er" / "my.ckpt")
     resume = ("resume=deep/er/my.ckpt", "total_frames=640", "console=none")
@@ -54,7 +51,7 @@ def test_a_lone_checkpoint_file_starts_a_folder_of_its_own(train, finished, tmp_
     assert load(find("mine", tmp_path / "outputs"))["iteration"] == 5
 
 
-def test_an_older_checkpoint_branches_and_leaves_the_run_alone(train, finished, tmp_path):
+def test_an_older_checkpoint_branches_and_leaves_the_run_alone(finished, tmp_path):
     before = snapshot(finished)
     old = finished / "checkpoints" / "step_000000000256.ckpt"
     assert train(f"resume={old}", "console=none", "hydra.run.dir=outputs/branch") == 0
@@ -63,13 +60,13 @@ def test_an_older_checkpoint_branches_and_leaves_the_run_alone(train, finished, 
     assert [row["iteration"] for row in rows] == [3, 4]
 
 
-def test_the_own_folder_as_run_dir_loses_nothing(train, finished):
+def test_the_own_folder_as_run_dir_loses_nothing(finished):
     resume = ("resume=outputs/run", "total_frames=640", "console=none")
     assert train(*resume, "hydra.run.dir=outputs/run") == 0
     assert [row["iteration"] for row in read_metrics(finished / "metrics.jsonl")] == [1, 2, 3, 4, 5]
 
 
-def test_a_second_start_in_the_same_folder_is_refused(train, finished, capsys):
+def test_a_second_start_in_the_same_folder_is_refused(finished, capsys):
     before = snapshot(finished)
     assert train(*TINY, "total_frames=256", "hydra.run.dir=outputs/run") == 1
     assert "holds a run already; go on with resume=" in capsys.readouterr().err
@@ -87,7 +84,7 @@ def test_a_second_start_in_the_same_folder_is_refused(train, finished, capsys):
         ("opponent=straight", "opponent=straight changes what an env remembers"),
     ],
 )
-def test_a_refused_resume_changes_nothing(train, finished, capsys, argument, sentence):
+def test_a_refused_resume_changes_nothing(finished, capsys, argument, sentence):
     before = snapshot(finished)
     arguments = {"total_frames=640", argument} if "total" not in argument else {argument}
     assert train("resume=outputs/run", "console=none", *sorted(arguments)) == 2
@@ -99,16 +96,14 @@ def test_a_refused_resume_changes_nothing(train, finished, capsys, argument, sen
     assert others == [], "no empty run folder is left behind"
 
 
-def test_a_resume_keeps_the_checkpoint_numbers_and_the_logger_option(train, finished):
+def test_a_resume_keeps_the_checkpoint_numbers_and_the_logger_option(finished):
     assert train("resume=outputs/run", "total_frames=768", "console=none") == 0
     saved = load(find(str(finished), finished.parent))
     assert saved["config"]["checkpoint"]["save_every"] == 2
     assert saved["config"]["logger"]["_target_"].endswith("NullLogger")
 
 
-def test_a_strangers_configuration_reads_no_environment_and_builds_no_logger(
-    train, finished, capsys
-):
+def test_a_strangers_configuration_reads_no_environment_and_builds_no_logger(finished, capsys):
     path = find(str(finished), finished.parent)
     tensors, meta = read(path)
     text = json.dumps(meta)

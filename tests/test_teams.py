@@ -1,11 +1,9 @@
 """The commands with several aircraft a side: training, going on, measuring, plain words on mistakes."""
 
 import json
-import sys
 
 import pytest
 import torch
-from hydra.core.global_hydra import GlobalHydra
 
 import navrl.evaluate
 import navrl.replay
@@ -13,6 +11,7 @@ import navrl.train
 from navrl.checkpoint import load
 from navrl.config import build
 from navrl.rollouts import SyncCollector
+from tests.commands import command
 from tests.envs.conftest import configuration
 
 TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
@@ -23,20 +22,6 @@ FIGHT = (
 )
 
 
-def command(module, name, *arguments):
-    """The exit code of a command, run in this process."""
-    before = sys.argv
-    sys.argv = [name, *arguments]
-    try:
-        module.main()
-        return 0
-    except SystemExit as stopped:
-        return stopped.code
-    finally:
-        sys.argv = before
-        GlobalHydra.instance().clear()
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A finished run of four iterations; its second half made again by a branch."""
@@ -44,9 +29,9 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         options = (*FIGHT, "total_frames=512", "checkpoint.save_every=2", "seed=3")
-        assert command(navrl.train, "train", *TINY, *options, "hydra.run.dir=whole") == 0
+        assert command(navrl.train.main, *TINY, *options, "hydra.run.dir=whole") == 0
         half = folder / "whole/checkpoints/step_000000000256.ckpt"
-        assert command(navrl.train, "train", f"resume={half}", "hydra.run.dir=branch") == 0
+        assert command(navrl.train.main, f"resume={half}", "hydra.run.dir=branch") == 0
     return folder
 
 
@@ -99,7 +84,7 @@ def measured(folder, name):
 def test_a_team_is_measured_and_recorded(run, monkeypatch, capsys):
     monkeypatch.chdir(run)
     options = ("checkpoint=whole", "num_episodes=8", "output=whole.json")
-    assert command(navrl.evaluate, "evaluate", *options) == 0, capsys.readouterr().err
+    assert command(navrl.evaluate.main, *options) == 0, capsys.readouterr().err
     metrics = measured(run, "whole.json")
     assert metrics["win"]["mean"] + metrics["loss"]["mean"] + metrics["draw"]["mean"] == 1.0
     assert metrics["length"]["mean"] <= 15.0
@@ -113,14 +98,14 @@ def test_scripted_teams_are_measured(tmp_path, monkeypatch, capsys):
         options = ("opponent=straight", "num_episodes=6", f"output={name}.json")
         fight = (f"env.team_size={size}", "scenario.range_m=[6000,9000]", "env.sim.tick_s=0.25")
         arguments = ("checkpoint=scripted:crank", *options, "--set", *fight)
-        assert command(navrl.evaluate, "evaluate", *arguments) == 0, capsys.readouterr().err
+        assert command(navrl.evaluate.main, *arguments) == 0, capsys.readouterr().err
     assert measured(tmp_path, "two.json")["win"]["mean"] == 1.0
     assert measured(tmp_path, "two.json") != measured(tmp_path, "one.json")
 
 
 def test_a_policy_that_was_trained_brings_its_own_fight(run, monkeypatch, capsys):
     monkeypatch.chdir(run)
-    assert command(navrl.evaluate, "evaluate", "checkpoint=whole", "--set", "env.team_size=3") == 2
+    assert command(navrl.evaluate.main, "checkpoint=whole", "--set", "env.team_size=3") == 2
     assert "choose scripted:<name>" in one_sentence(capsys)
 
 
@@ -160,7 +145,7 @@ def test_a_fight_that_cannot_be_is_one_sentence_and_leaves_nothing(
     tmp_path, monkeypatch, capsys, arguments, sentence
 ):
     monkeypatch.chdir(tmp_path)
-    assert command(navrl.train, "train", *TINY, *arguments) == 2
+    assert command(navrl.train.main, *TINY, *arguments) == 2
     assert sentence in one_sentence(capsys)
     assert list(tmp_path.iterdir()) == []
 
@@ -177,7 +162,7 @@ def test_a_run_does_not_go_on_as_another_one(run, monkeypatch, capsys, change, s
     monkeypatch.chdir(run)
     before = sorted(run.rglob("*"))
     written = (run / "whole/metrics.jsonl").read_bytes(), (run / "whole/config.yaml").read_bytes()
-    assert command(navrl.train, "train", "resume=whole", "total_frames=1024", change) == 2
+    assert command(navrl.train.main, "resume=whole", "total_frames=1024", change) == 2
     assert sentence in one_sentence(capsys)
     assert sorted(run.rglob("*")) == before
     assert written == (

@@ -5,6 +5,7 @@ import functools
 import pytest
 
 from navrl.config import build, compose
+from tests.envs.playing import play, random_actions, stacked
 
 _SHORT = ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20")
 _TEAM = ("opponent=crank", "scenario.range_m=[3000,9000]", "env.sim.time_limit_s=20")
@@ -36,11 +37,29 @@ def configuration(*overrides):
 
 
 @pytest.fixture(params=ENVS)
-def make_env(request):
+def env_name(request):
+    """A line of ENVS."""
+    return request.param
+
+
+@pytest.fixture
+def make_env(env_name):
     """make_env(num_envs=8, seed=0, first_env_id=0) -> an env of short episodes."""
+    return functools.partial(_build, env_name)
 
-    def make(num_envs=8, seed=0, **options):
-        config = configuration(*ENVS[request.param])
-        return build(config.env)(num_envs=num_envs, device="cpu", seed=seed, **options)
 
-    return make
+@pytest.fixture
+def rollout(env_name):
+    """What make_env() does under random_actions, for tests that only look at it."""
+    return _played(env_name)
+
+
+def _build(env_name, num_envs=8, seed=0, **options):
+    config = configuration(*ENVS[env_name])
+    return build(config.env)(num_envs=num_envs, device="cpu", seed=seed, **options)
+
+
+@functools.cache
+def _played(env_name):
+    env = _build(env_name)
+    return stacked(play(env, random_actions(env))).lock_()

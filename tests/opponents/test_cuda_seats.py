@@ -3,26 +3,16 @@
 That the audit sees what waits is shown in tests/rollouts/test_cuda_audit.py.
 """
 
-import json
-import subprocess
-import sys
-
 import pytest
+
+from tests.opponents import cuda_seats
+from tests.rollouts.cuda_audit import audited
 
 
 @pytest.fixture(scope="module")
 def report():
     """What the audit found, or a skip where this torch cannot be audited."""
-    root = __file__.rpartition("tests")[0]
-    command = [sys.executable, "-m", "tests.opponents.cuda_seats"]
-    done = subprocess.run(
-        command, check=False, cwd=root, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    if "unavailable" in found:
-        pytest.skip(found["unavailable"])
-    return found
+    return audited(cuda_seats.main)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from navrl.opponents.frozen import Frozen, Seat
 from navrl.opponents.mixture import Mixture
 from navrl.opponents.straight import Straight
 from navrl.subject import install_opponent
-from tests.curriculum.school import command, configuration, make_agent, make_env
+from tests.commands import command
+from tests.curriculum.school import configuration, make_agent, make_env
 
 TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
 OTHER_KIND = (

@@ -6,15 +6,22 @@ waits and nothing mixes devices; it says nothing about numbers or speed.
 """
 
 import ctypes
+import functools
+import json
 import os
+import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from unittest import mock
 
+import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.commands import process
 
 DEVICE = "cuda:0"  # TensorDict asks the driver about a bare "cuda"
 _CUDA_GUARD, _META_GUARD = 1, 14  # places of c10::DeviceType
@@ -135,3 +142,24 @@ def audit(parameters: list) -> Iterator[Audit]:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=False))
         stack.enter_context(recorder)
         yield recorder
+
+
+def audited(program: Callable[[], dict]) -> dict:
+    """What the program found in a process of its own, because an audit changes the one it runs in.
+
+    A skip where this torch cannot be audited.
+    """
+    done = process(functools.partial(_print, program), folder=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    if "unavailable" in found:
+        pytest.skip(found["unavailable"])
+    return found
+
+
+def _print(program: Callable[[], dict]) -> None:
+    try:
+        report = program()
+    except UnavailableError as reason:
+        report = {"unavailable": str(reason)}
+    sys.stdout.write(json.dumps(report))

@@ -1,10 +1,9 @@
 """An iteration on a GPU reads the device once: shown on fake CUDA tensors, without a GPU."""
 
-import json
-import subprocess
-import sys
-
 import pytest
+
+from tests.rollouts import cuda_iteration
+from tests.rollouts.cuda_audit import audited
 
 MISTAKES = {
     "item": "sync: item",
@@ -24,16 +23,7 @@ MISTAKES = {
 @pytest.fixture(scope="module")
 def report():
     """What the audit found, or a skip where this torch cannot be audited."""
-    root = __file__.rpartition("tests")[0]
-    command = [sys.executable, "-m", "tests.rollouts.cuda_iteration"]
-    done = subprocess.run(
-        command, check=False, cwd=root, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    if "unavailable" in found:
-        pytest.skip(found["unavailable"])
-    return found
+    return audited(cuda_iteration.main)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

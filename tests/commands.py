@@ -1,0 +1,68 @@
+"""Commands as a user gives them, in this process or in one of its own.
+
+A new interpreter imports for 3 s before a command begins. A process here is forked from a server that has
+done so already, and is as much on its own: memory, signals, exit code, what it prints.
+"""
+
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+from hydra.core.global_hydra import GlobalHydra
+
+_TIMEOUT_S = 120.0
+_forks = multiprocessing.get_context("forkserver")
+_COMMANDS = ("train", "evaluate", "replay", "tournament", "spacetime", "doctor")
+_forks.set_forkserver_preload(
+    [*(f"navrl.{name}" for name in _COMMANDS), "wandb.sdk.launch.inputs.internal"]
+)
+
+
+class Finished(NamedTuple):
+    """How a process ended, and what it wrote."""
+
+    returncode: int | None
+    stdout: str
+    stderr: str
+
+
+def command(main: Callable[[], object], *arguments: str) -> int:
+    """A command in this process and the current folder: its exit code."""
+    with mock.patch.object(sys, "argv", ["navrl", *arguments]):
+        try:
+            main()
+        except SystemExit as stopped:
+            return stopped.code
+        finally:
+            GlobalHydra.instance().clear()
+    return 0
+
+
+def process(
+    main: Callable[[], object], *arguments: str, folder: Path, environment: dict | None = None
+) -> Finished:
+    """A command in a process of its own and in that folder; `main` is a function of a module."""
+    with tempfile.TemporaryDirectory() as place:
+        written = Path(place, "stdout"), Path(place, "stderr")
+        what = (main, arguments, folder, environment or {}, written)
+        child = _forks.Process(target=_run, args=what)
+        child.start()
+        child.join(_TIMEOUT_S)
+        child.kill()
+        child.join()
+        return Finished(child.exitcode, *(file.read_text(encoding="utf-8") for file in written))
+
+
+def _run(main, arguments, folder, environment, written):
+    for number, file in enumerate(written, start=1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(folder)
+    os.environ.update(environment)
+    sys.argv = ["navrl", *arguments]
+    result = main()
+    sys.exit(result if isinstance(result, int) else 0)
