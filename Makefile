@@ -12,7 +12,7 @@ PIP        := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -c co
 # `check` runs its parts in the order written, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-browser learn check format format-check lint types imports deps size conf bench clean
+.PHONY: help setup train test test-commands test-browser learn check format format-check lint types imports deps size conf bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,9 @@ train: setup  ## train a demonstration policy; ARGS adds Hydra options
 
 test: setup  ## fast tests
 	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
+
+test-commands: setup  ## every command of the README and other whole commands, as users run them
+	$(PY) -m pytest -q -m commands -n 2 --dist loadfile $(ARGS)
 
 test-browser: setup  ## the replay page in headless Chromium (Debian: apt-get install chromium)
 	$(PY) -m pytest -q -m browser tests/browser $(ARGS)

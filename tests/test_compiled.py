@@ -109,6 +109,7 @@ def test_many_envs_in_one_process_do_not_share_a_limit(monkeypatch):
             assert doubled.tolist() == [2.0] * size
 
 
+@pytest.mark.commands
 def test_a_machine_without_a_compiler_trains_eager(tmp_path):
     program = (
         "import torch\n"

@@ -52,6 +52,7 @@ def forked(line, folder):
     return process(importlib.import_module(words[0]).main, *words[1:], folder=folder)
 
 
+@pytest.mark.commands
 @pytest.mark.timeout(900)
 def test_commands_run_one_after_the_other(elsewhere):
     ran = [line for line in commands() if not line.startswith(_ELSEWHERE)]
