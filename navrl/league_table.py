@@ -23,9 +23,7 @@ def find_league(name: str) -> tuple[Path, Payoff]:
         )
     payoff = Payoff()
     payoff.load_state_dict(found["league"]["payoff"])
-    if not any(
-        payoff.results(a, b).games for a in payoff.players for b in payoff.players if a != b
-    ):
+    if not any(map(payoff.games, payoff.players)):
         raise ConfigError(
             f"league = {name}: nobody has played yet; expected a run that has reached its league; "
             "train it further"
@@ -37,7 +35,13 @@ def league_table(payoff: Payoff) -> str:
     """Payoff matrix and ratings."""
     width = shutil.get_terminal_size((100, 24)).columns
     title = "score of row against column (a draw counts half), games in brackets"
-    return f"{title}\n{payoff.table(width)}\n\n{ratings_table(payoff)}"
+    idle = [name for name in payoff.players if not payoff.games(name)]
+    shown = Payoff()
+    shown.load_state_dict(payoff.state_dict())
+    for name in idle:
+        shown.remove(name)
+    left_out = f"no games yet: {', '.join(idle)}\n" if idle else ""
+    return f"{title}\n{shown.table(width)}\n{left_out}\n{ratings_table(payoff)}"
 
 
 def league_record(payoff: Payoff) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from navrl.config import ConfigError, group_option, run_plain
 from navrl.options import check_writable
@@ -19,6 +20,7 @@ from navrl.subject import (
     SCRIPTED,
     build_env,
     build_policy,
+    choices_of,
     find_subject,
     rival,
 )
@@ -37,6 +39,7 @@ _EXAMPLES = """examples:
   navrl replay                                  the newest checkpoint of the latest run
   navrl replay best --opponent crank --outcome loss
   navrl replay outputs/combat-ppo/<run> --episode 17 --acmi --png --mp4
+  navrl replay latest --opponent checkpoint:best
   navrl replay scripted:crank --opponent crank --set env.sim.ammunition=2
   navrl replay scripted:greedy --env navigation_compat --shield on --outcome collision"""
 
@@ -50,7 +53,7 @@ def replay(options: argparse.Namespace) -> None:
     """The command."""
     _check(options)
     changes = {
-        group: group_option(group, getattr(options, group))
+        group: _option(group, getattr(options, group))
         for group in _CHANGES
         if getattr(options, group) is not None
     }
@@ -74,7 +77,7 @@ def replay(options: argparse.Namespace) -> None:
     played = player(env, policy, first=options.episode)
     found = _first(options.outcome, played)
     episode = options.episode + found
-    words, short = _setting(options, config)
+    words, short = _setting(options, config, state)
     path = options.output or _default_output(state, label, short, options.seed, episode)
     title = f"{_pilot(config, state, label)} {words}"
     details = (f"seed {options.seed}", f"episode {episode}")
@@ -87,6 +90,15 @@ def replay(options: argparse.Namespace) -> None:
         played.write(kind, found, file, title=f"{title}, {', '.join(details)}")
     for file in (path, *files.values()):
         sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
+
+
+def _option(group: str, name: str) -> Any:
+    """The YAML of an option; `checkpoint:<reference>` says which one."""
+    kind, _, reference = name.partition(":")
+    if (group, kind) != ("opponent", "checkpoint"):
+        return group_option(group, name)
+    option = group_option(group, kind)
+    return OmegaConf.merge(option, {"checkpoint": reference or option.checkpoint})
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -165,15 +177,21 @@ def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
     return found[wanted][0]
 
 
-def _setting(options: argparse.Namespace, config: Any) -> tuple[str, str]:
+def _setting(
+    options: argparse.Namespace, config: Any, state: dict[str, Any] | None
+) -> tuple[str, str]:
     """Whom or where the policy plays: for titles, and for the names of files."""
-    against = rival(config, {"opponent": options.opponent})
+    env = options.env or _home(options)
+    choices = choices_of(state, env=env, overrides=options.set)
+    against = rival(config, {"opponent": options.opponent or choices.get("opponent")})
     if against is not None:
-        return f"against {against}", Path(against).stem
-    env = str(config.env.name)
+        file = Path(against)
+        run = f"{file.parents[1].name}/" if file.parent.name == "checkpoints" else ""
+        return f"against {run}{file.stem}", file.stem
+    place = str(config.env.name)
     if str(config.shield._target_).endswith(".Unshielded"):
-        return f"in {env}", env
-    return f"in {env}, shielded", f"{env}-shielded"
+        return f"in {place}", place
+    return f"in {place}, shielded", f"{place}-shielded"
 
 
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
@@ -210,7 +228,12 @@ def _parser() -> argparse.ArgumentParser:
         default="latest",
         help="latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>",
     )
-    parser.add_argument("--opponent", metavar="NAME", help="whom it plays; default: the run's own")
+    parser.add_argument(
+        "--opponent",
+        metavar="NAME",
+        help="whom it plays: a pilot, or checkpoint:<latest | best | a run directory | a checkpoint>; "
+        "default: the run's own",
+    )
     parser.add_argument("--env", metavar="NAME", help="where it plays; default: the run's own")
     parser.add_argument("--shield", metavar="NAME", help="none | on; default: the run's own")
     parser.add_argument("--seed", type=int, default=_EVALUATION_SEED, help="default: %(default)s")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from tensordict import TensorDictBase
 from navrl import notes
 from navrl.checkpoint import find, rng_state, set_rng_state
 from navrl.config import build, resumed, run_main, to_json
-from navrl.curriculum.gate import WORST
+from navrl.curriculum.gate import means
 from navrl.evaluate import measure, measure_all, play
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
@@ -215,20 +214,7 @@ def _examined(cfg: DictConfig, agent: Any, env: Any) -> dict[str, float]:
     """Means over one episode of every env, the same ones whenever it is asked; no random number is drawn."""
     with env.other_episodes(cfg.eval_seed):
         ends = play(env, agent.policy, deterministic=True)
-    means = {name: _mean(values) for name, values in ends.items()}
-    return means | {f"{WORST}{name}": _worst(ends, name) for name in env.rate_names}
-
-
-def _worst(ends: dict[str, list[float]], name: str) -> float:
-    """The mean of a statistic against the opponent with whom it is lowest."""
-    by_opponent: dict[float, list[float]] = defaultdict(list)
-    for opponent, value in zip(ends["_opponent"], ends[name], strict=True):
-        by_opponent[opponent].append(value)
-    return min(_mean(values) for values in by_opponent.values())
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+    return means(ends, env.rate_names, env.lesson_names["opponents"])
 
 
 def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:

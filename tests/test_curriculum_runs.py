@@ -13,7 +13,6 @@ import navrl.train
 from navrl.checkpoint import find, load
 from navrl.checkpoint.state import intact_facts, write_state
 from navrl.loggers import Loggers, read_metrics
-from navrl.train import _worst
 from tests.commands import command, process
 from tests.curriculum.school import differences
 
@@ -135,11 +134,14 @@ def test_the_console_says_which_lesson_it_is(here, capsys):
     stages = [part for line in lines for part in line.split(" | ") if part.startswith("stage")]
     assert stages == ["stage 1 first", *2 * ["stage 2 second"], *2 * ["stage 3 play"]]
     learned = [line for line in lines if line.startswith("lesson '")]
-    assert [line.partition(" frames (")[0] for line in learned] == [
+    assert [line.partition(" frames:")[0] for line in learned] == [
         "lesson 'first' is learned after 256",
         "lesson 'second' is learned after 512",
     ]
-    assert learned[1].endswith("): next 'play'")
+    assert learned[1].endswith(" frames: next 'play'")
+    examined = [line for line in lines if line.startswith("examined after ")]
+    assert "lesson 1 'first' " in examined[0]
+    assert examined[0].endswith(": passed")
     place = lines.index(learned[0])
     assert lines[place + 1].startswith("iter 2/5 |"), "above the line of its iteration"
 
@@ -169,12 +171,6 @@ def test_the_documented_example_starts(tmp_path, monkeypatch):
     assert command(navrl.train.main, *mine, *options, "num_envs=32") == 0
     config = load(find("mine", tmp_path / "outputs"))["config"]
     assert list(config["curriculum"]["lessons"]) == ["chase", "league"]
-
-
-def test_the_worst_opponent_is_the_one_with_the_lowest_mean():
-    ends = {"_opponent": [0.0, 1.0, 1.0, 4.0], "win": [1.0, 0.0, 1.0, 1.0]}
-    assert _worst(ends, "win") == 0.5
-    assert _worst(ends | {"win": [0.0, 1.0, 1.0, 1.0]}, "win") == 0.0
 
 
 # ------------------------------------------------------------------ bad input

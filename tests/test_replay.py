@@ -6,6 +6,8 @@ import re
 import pytest
 
 import navrl.replay
+import navrl.train
+from tests.commands import command
 
 SHORT = ("--set", "scenario.range_m=[12000,14000]", "env.sim.time_limit_s=40")
 
@@ -56,6 +58,33 @@ def test_a_team_fight_shows_everybody(replay, tmp_path):
     assert [craft["side"] for craft in data["aircraft"]] == [0, 0, 1, 1]
     paths = {tuple(craft["track"]["x"]) for craft in data["aircraft"]}
     assert len(paths) == 4, "each flies its own way"
+
+
+def test_the_choice_names_the_opponent_and_a_checkpoint_can_be_any(replay, tmp_path):
+    tiny = (
+        "experiment=debug",
+        "logger=none",
+        "console=none",
+        "eval_opponents=[]",
+        "total_frames=256",
+    )
+    near = ("scenario.range_m=[12000,14000]", "env.sim.time_limit_s=20", "opponent=scripts")
+    options = (*tiny, *near, "checkpoint.save_every=1", "hydra.run.dir=outputs/run")
+    assert command(navrl.train.main, *options) == 0
+    first = "outputs/run/checkpoints/step_000000000128.ckpt"
+    for opponent, told in {
+        None: "scripts",
+        "checkpoint": "run/step_000000000256",
+        f"checkpoint:{first}": "run/step_000000000128",
+    }.items():
+        chosen = () if opponent is None else ("--opponent", opponent)
+        code, printed = replay("run", *chosen, "--output", "page.html")
+        assert code == 0, printed.err
+        assert printed.out.startswith(f"ppo after 256 frames against {told}, seed ")
+        assert data_of(tmp_path / "page.html")["title"].endswith(f" against {told}")
+    code, printed = replay("run", "--opponent", "checkpoint:nobody")
+    assert code == 2
+    assert "opponent.checkpoint = nobody: no run" in printed.err
 
 
 def test_the_same_episode_is_the_same_file_and_another_is_not(replay, tmp_path):

@@ -1,9 +1,12 @@
 """A gate: what the statistics of held-out episodes must be before a lesson counts as learned."""
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 WORST = "worst_"  # worst_win is the mean of win against whom it is lowest
+AGAINST = "_against_"  # win_against_crank is the mean of win in the episodes against it
 PER = "_per_"  # launches_per_kills is the mean of launches for each of kills
 LEAST_GROUP = 30  # episodes: the lowest mean of fewer ones says who had bad luck
 
@@ -25,6 +28,15 @@ class Gate:
         """What it looks at, out of the means of all statistics."""
         return {name: _measured(name, means) for name in self.names}
 
+    def told(self, means: Mapping[str, float]) -> str:
+        """What it looks at with what it asks for, as in 'kill 0.61 (0.95 or more)'."""
+        bounds = [(name, f"{least:g} or more") for name, least in self.at_least.items()]
+        bounds += [(name, f"{most:g} or less") for name, most in self.at_most.items()]
+        return ", ".join(
+            f"{name} {_measured(name, means):.3g} ({bound}{_each(name, means)})"
+            for name, bound in bounds
+        )
+
     def passed(self, seen: Mapping[str, float]) -> bool:
         """Every demand is met; a gate without demands is never passed."""
         enough = all(seen[name] >= least for name, least in self.at_least.items())
@@ -34,6 +46,37 @@ class Gate:
     def forgotten(self, seen: Mapping[str, float]) -> bool:
         """A mean that was to be high is missed by more than the slack."""
         return not all(seen[name] >= least - self.slack for name, least in self.at_least.items())
+
+
+def means(
+    ends: Mapping[str, Sequence[float]], rates: Sequence[str], opponents: Sequence[str]
+) -> dict[str, float]:
+    """Of every statistic of these episodes; of rates also against everybody who was met, and the worst."""
+    found = {name: fmean(values) for name, values in ends.items()}
+    for name in rates:
+        each = _by_opponent(ends, name, opponents)
+        found |= {f"{name}{AGAINST}{opponent}": mean for opponent, mean in each.items()}
+        found[f"{WORST}{name}"] = min(each.values())
+    return found
+
+
+def _by_opponent(
+    ends: Mapping[str, Sequence[float]], name: str, opponents: Sequence[str]
+) -> dict[str, float]:
+    met: dict[int, list[float]] = defaultdict(list)
+    for opponent, value in zip(ends["_opponent"], ends[name], strict=True):
+        met[int(opponent)].append(value)
+    return {opponents[number]: fmean(met[number]) for number in sorted(met)}
+
+
+def _each(name: str, means: Mapping[str, float]) -> str:
+    """Of whom the lowest mean is: the mean against everybody who was met."""
+    if not name.startswith(WORST):
+        return ""
+    start = f"{name.removeprefix(WORST)}{AGAINST}"
+    met = {key: value for key, value in means.items() if key.startswith(start)}
+    listed = ", ".join(f"{key.removeprefix(start)} {value:.3g}" for key, value in met.items())
+    return f": {listed}" if listed else ""
 
 
 def _measured(name: str, means: Mapping[str, float]) -> float:

@@ -116,35 +116,43 @@ class Lessons:
 
     def _examine(self, when: str, tell: Tell) -> dict[str, float]:
         """Ask for today's lesson, and for an old one in turn; move on, stay, or go back."""
-        seen = self._ask(self.lesson)
+        seen, told = self._ask(self.lesson)
         metrics = {f"curriculum/{name}": value for name, value in seen.items()}
-        today = self.names[self.stage]
+        today, passed, said = self.names[self.stage], self.lesson.gate.passed(seen), []
+        if seen:
+            verdict = "passed" if passed else "not passed"
+            said.append(f"lesson {self.stage + 1} {today!r} {told}: {verdict}")
+        forgotten = ""
         if self.stage > 0:
             self.asked = (self.asked + 1) % self.stage
             old, name = self.lessons[self.asked], self.names[self.asked]
-            again = self._ask(old)
+            again, told = self._ask(old)
             metrics["curriculum/old_lesson"] = self.asked + 1.0
             metrics |= {f"curriculum/old_{key}": value for key, value in again.items()}
-            if old.gate.forgotten(again) and not self._is_over(self.asked):
-                tell(
-                    f"lesson {name!r} is forgotten {when} ({_listed(again)}): back to it from {today!r}"
-                )
-                self._begin(self.asked)
-                return metrics
-        if self.lesson.gate.passed(seen) and self.stage + 1 < len(self.lessons):
-            following = self.names[self.stage + 1]
-            tell(f"lesson {today!r} is learned {when} ({_listed(seen)}): next {following!r}")
+            slipped = old.gate.forgotten(again)
+            if again:
+                verdict = "missed by more than the slack" if slipped else "kept"
+                said.append(f"old lesson {self.asked + 1} {name!r} {told}: {verdict}")
+            forgotten = name if slipped and not self._is_over(self.asked) else ""
+        if said:
+            tell(f"examined {when}: {'; '.join(said)}")
+        if forgotten:
+            tell(f"lesson {forgotten!r} is forgotten {when}: back to it from {today!r}")
+            self._begin(self.asked)
+        elif passed and self.stage + 1 < len(self.lessons):
+            tell(f"lesson {today!r} is learned {when}: next {self.names[self.stage + 1]!r}")
             self._begin(self.stage + 1)
         return metrics
 
-    def _ask(self, lesson: Lesson) -> dict[str, float]:
-        """What the lesson's gate sees against scripts, in the same episodes whenever it is asked."""
+    def _ask(self, lesson: Lesson) -> tuple[dict[str, float], str]:
+        """What the gate sees against scripts, in the same episodes whenever it is asked; in words too."""
         if not lesson.gate.names:
-            return {}
+            return {}, ""
         with self._league.paused():
             self._set(lesson, lesson.examined)
             try:
-                return lesson.gate.seen(self._measure(self._env))
+                means = self._measure(self._env)
+                return lesson.gate.seen(means), lesson.gate.told(means)
             finally:
                 self._set(self.lesson, self.lesson.opponents)
 
@@ -202,7 +210,3 @@ def _check(place: str, lesson: Lesson, env: Any) -> None:
     check_gate(f"{place}.gate", lesson.gate, env.episode_keys, env.rate_names)
     check_groups(f"{place}.gate", lesson.gate, lesson.examined, env.batch_size.numel())
     check_frames(f"{place}.at_most_frames", lesson.at_most_frames)
-
-
-def _listed(seen: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in seen.items())

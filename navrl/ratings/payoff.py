@@ -79,6 +79,10 @@ class Payoff:
         self._require(row, column)
         return self._records.get((row, column), Record(0, 0, 0))
 
+    def games(self, player: str) -> int:
+        """All games of a player."""
+        return sum(self.results(player, other).games for other in self._players)
+
     def score(self, row: str, column: str, *, prior_games: float = 2.0) -> float:
         """Score per game after `prior_games` imagined draws; 0.5 where nothing is known."""
         record = self.results(row, column)

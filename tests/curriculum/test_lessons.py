@@ -20,8 +20,12 @@ def test_a_lesson_is_left_when_its_gate_passes_and_not_before():
     assert school.lessons.stage == 2
     assert school.desk.now == settings(2)
     assert school.told == [
-        "lesson 'lesson0' is learned after 10,000 frames (win 0.91): next 'lesson1'",
-        "lesson 'lesson1' is learned after 15,000 frames (win 1): next 'lesson2'",
+        "examined after 5,000 frames: lesson 1 'lesson0' win 0.89 (0.9 or more): not passed",
+        "examined after 10,000 frames: lesson 1 'lesson0' win 0.91 (0.9 or more): passed",
+        "lesson 'lesson0' is learned after 10,000 frames: next 'lesson1'",
+        "examined after 15,000 frames: lesson 2 'lesson1' win 1 (0.9 or more): passed; "
+        "old lesson 1 'lesson0' win 0.91 (0.9 or more): kept",
+        "lesson 'lesson1' is learned after 15,000 frames: next 'lesson2'",
     ]
 
 
@@ -29,6 +33,12 @@ def test_the_last_lesson_is_never_left():
     school = School(lesson(0))
     school.results = {0: 1.0}
     assert school.go(10)["curriculum/stage"] == 1.0
+    assert not any("next" in sentence for sentence in school.told)
+
+
+def test_a_lesson_without_a_gate_is_not_told_of():
+    school = School(lesson(0, at_least={}))
+    school.go(10)
     assert school.told == []
 
 
@@ -46,7 +56,8 @@ def test_who_forgets_an_old_lesson_goes_back_to_it():
     back = stages.index(2.0)
     assert stages[:back] == [4.0] * back
     assert school.told[-1].startswith("lesson 'lesson1' is forgotten after ")
-    assert school.told[-1].endswith(" frames (win 0.79): back to it from 'lesson3'")
+    assert school.told[-1].endswith(" frames: back to it from 'lesson3'")
+    assert "'lesson1' win 0.79 (0.9 or more): missed by more than the slack" in school.told[-2]
     assert school.desk.now == settings(1)
     assert school.bench.on is False
     school.results[1] = 1.0
@@ -68,7 +79,7 @@ def test_a_lesson_whose_budget_is_spent_is_left_for_good():
     # A thousand frames an iteration; the first lesson may have 12,000 in all, the last one stays the last.
     school = School(lesson(0, at_most_frames=12_000), lesson(1), lesson(2, at_most_frames=1000))
     assert school.go(11)["curriculum/stage"] == 1.0
-    assert school.told == []
+    school.told.clear()
     assert school.go(1)["curriculum/stage"] == 2.0
     assert school.desk.now == settings(1)
     sentence = "lesson 'lesson0' has had its 12,000 frames without being learned: next 'lesson1'"
