@@ -74,20 +74,20 @@ def replay(options: argparse.Namespace) -> None:
     )
     policy = build_policy(options.policy, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
-    played = player(env, policy, first=options.episode)
+    other, short = _setting(options, config, state)
+    pilot = _pilot(config, state, label)
+    played = player(env, policy, first=options.episode, pilot=pilot, setting=other)
     found = _first(options.outcome, played)
     episode = options.episode + found
-    words, short = _setting(options, config, state)
     path = options.output or _default_output(state, label, short, options.seed, episode)
-    title = f"{_pilot(config, state, label)} {words}"
     details = (f"seed {options.seed}", f"episode {episode}")
-    sys.stdout.write(f"{title}, {', '.join(details)}: {played.told(found)}\n")
-    page = played.page(found, title=title, seed=details[0], episode=details[1])
+    sys.stdout.write(f"{played.title}, {', '.join(details)}: {played.told(found)}\n")
+    page = played.page(found, seed=details[0], episode=details[1])
     files = {kind: path.with_suffix(f".{kind}") for kind in played.files if getattr(options, kind)}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page)
     for kind, file in files.items():
-        played.write(kind, found, file, title=f"{title}, {', '.join(details)}")
+        played.write(kind, found, file, details=", ".join(details))
     for file in (path, *files.values()):
         sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
 
@@ -187,11 +187,11 @@ def _setting(
     if against is not None:
         file = Path(against)
         run = f"{file.parents[1].name}/" if file.parent.name == "checkpoints" else ""
-        return f"against {run}{file.stem}", file.stem
+        return f"{run}{file.stem}", file.stem
     place = str(config.env.name)
     if str(config.shield._target_).endswith(".Unshielded"):
-        return f"in {place}", place
-    return f"in {place}, shielded", f"{place}-shielded"
+        return place, place
+    return f"{place}, shielded", f"{place}-shielded"
 
 
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:

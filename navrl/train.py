@@ -16,7 +16,7 @@ from tensordict import TensorDictBase
 
 from navrl import notes
 from navrl.checkpoint import find, rng_state, set_rng_state
-from navrl.config import build, resumed, run_main, to_json
+from navrl.config import build, changes, resumed, run_main, to_json
 from navrl.curriculum.gate import means
 from navrl.evaluate import measure, measure_all, play
 from navrl.interrupt import Interrupt
@@ -96,6 +96,9 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
         records = Records(run, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
         loggers.note(notes.banner(cfg, learners, run.path, start.total))
         if start.saved is not None:
+            changed = changes(start.saved["config"], to_json(cfg))
+            if changed:
+                loggers.note(f"changed against the saved run: {changed}")
             _restore_records(start.saved, records)
         with Interrupt() as interrupt:
             if start.saved is not None:

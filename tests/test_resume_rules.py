@@ -8,6 +8,7 @@ import pytest
 import navrl.train
 from navrl.checkpoint import find, load
 from navrl.checkpoint.container import read, write
+from navrl.config import changes
 from navrl.loggers import read_metrics
 from tests.commands import command
 
@@ -94,6 +95,40 @@ def test_a_refused_resume_changes_nothing(finished, capsys, argument, sentence):
     assert snapshot(finished) == before
     others = [path for path in finished.parent.glob("combat-ppo/*") if path.is_dir()]
     assert others == [], "no empty run folder is left behind"
+
+
+def test_a_changed_reward_is_told_in_one_line(finished, capsys):
+    resume = ("resume=outputs/run", "console=lines")
+    options = ("total_frames=640", "reward.weights.attack=0.25", "agent.learning_rate=0.125")
+    saved = load(find(str(finished), finished.parent))["config"]["agent"]["learning_rate"]
+    assert train(*resume, *options) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "changed against" in line]
+    prefix, _, changed = line.partition(": ")
+    assert prefix == "changed against the saved run"
+    assert set(changed.split(", ")) == {
+        "reward.weights.attack 0.1 -> 0.25",
+        f"agent.learning_rate {saved} -> 0.125",
+    }
+    assert train(*resume, "total_frames=768") == 0
+    assert "changed against" not in capsys.readouterr().out
+
+
+def test_changes_name_classes_and_stay_short():
+    then = {
+        "opponent": {"_target_": "a.Crank", "x": 1},
+        "seed": 0,
+        "console": "auto",
+        **numbers(9, 0),
+    }
+    now = {"opponent": {"_target_": "a.Straight"}, "seed": 0, "console": "none", **numbers(9, 1)}
+    told = changes(then, now)
+    assert told.startswith("opponent Crank -> Straight, n0 0 -> 1, ")
+    assert told.endswith("n4 0 -> 1, and 4 more")
+    assert changes(then, then) == ""
+
+
+def numbers(count, value):
+    return {f"n{index}": value for index in range(count)}
 
 
 def test_a_resume_keeps_the_checkpoint_numbers_and_the_logger_option(finished):

@@ -10,12 +10,13 @@ from navrl.config.compose import (
     group_option,
     to_json,
 )
-from navrl.config.resumed import resumed
+from navrl.config.resumed import changes, resumed
 from navrl.config.targets import ConfigError, did_you_mean
 
 __all__ = [
     "ConfigError",
     "build",
+    "changes",
     "compose",
     "compose_all",
     "conf_dir",

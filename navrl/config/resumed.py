@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -15,6 +15,9 @@ _PRESETS = ("experiment", "sweep")  # what they said is in the saved configurati
 _KEPT = ("seed", "num_envs", "rollout_steps", "env", "agent", "observation", "action")
 # These write files or talk to servers, so they come from this installation and never from a file.
 _LOCAL = ("logger", "checkpoint", "collector")
+# These change no result, or the banner says them.
+_SILENT = ("resume", "total_frames", "console", "device", "threads", "compile", *_LOCAL)
+_MOST_TOLD = 6
 _ABSENT = object()
 
 
@@ -47,6 +50,36 @@ def resumed(
             if key.startswith(f"{group}."):
                 _replace(config, key, override, here, is_group=False)
     return config
+
+
+def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What a resume changes against the saved configuration, in one line; empty if nothing.
+
+    Two classes in the same place are told by their names: what else differs below them follows.
+    """
+    found = list(_differences(then, now, ""))
+    rest = f", and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+    return ", ".join(found[:_MOST_TOLD]) + rest
+
+
+def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
+    """'key old -> new' of every leaf that is not the same."""
+    both = isinstance(then, Mapping) and isinstance(now, Mapping)
+    if not both or then.get("_target_") != now.get("_target_"):
+        if then != now:
+            yield f"{path} {_told(then)} -> {_told(now)}"
+        return
+    for key in dict.fromkeys((*then, *now)):
+        inner = f"{path}.{key}" if path else str(key)
+        if inner not in _SILENT:
+            yield from _differences(then.get(key), now.get(key), inner)
+
+
+def _told(value: Any) -> str:
+    """A class by its name, what is absent as none, numbers as they are."""
+    if isinstance(value, Mapping):
+        return str(value.get("_target_", "some")).rpartition(".")[2]
+    return "none" if value is None else str(value)
 
 
 def _numbers(then: Any, now: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,9 @@ class CombatReplay:
     files = ("acmi", "png", "mp4")
     shows_all = False
 
-    def __init__(self, env: Any, policy: Act, *, first: int) -> None:
+    def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        self.title = f"{pilot} against {setting}"
+        self._pilots = (pilot, setting)
         self._fights = [recording(env.params, states) for states in play_episodes(env, policy)]
         self.endings = [{0: "win", 1: "loss", None: "draw"}[f.winner] for f in self._fights]
 
@@ -27,13 +29,21 @@ class CombatReplay:
         """Who won, in words."""
         return outcome(self._fights[index])
 
-    def page(self, index: int, *, title: str, seed: str, episode: str) -> str:
+    def page(self, index: int, *, seed: str, episode: str) -> str:
         """The HTML of one fight."""
-        return fight_page(self._fights[index], drawing, title=title, subtitle=f"{seed}, {episode}")
+        return fight_page(
+            self._fights[index],
+            drawing,
+            title=self.title,
+            subtitle=f"{seed}, {episode}",
+            pilots=self._pilots,
+        )
 
-    def write(self, kind: str, index: int, path: Path, *, title: str) -> None:
+    def write(self, kind: str, index: int, path: Path, *, details: str) -> None:
         """One of `files`."""
+        fight, title = self._fights[index], f"{self.title}, {details}"
         if kind == "acmi":
-            write_atomically(path, acmi(self._fights[index], title=title))
+            write_atomically(path, acmi(fight, title=title))
         else:
-            {"png": write_png, "mp4": write_mp4}[kind](self._fights[index], path, title=title)
+            write = {"png": write_png, "mp4": write_mp4}[kind]
+            write(fight, path, title=title, pilots=self._pilots)

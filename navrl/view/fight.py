@@ -9,18 +9,26 @@ from navrl.view.spacetime import SPEED_OF_SOUND_MPS
 
 SIDES = ("Red", "Blue")
 
+Pilots = tuple[str, str]  # who flies the sides
 
-def fight_page(recorded: Recording, draw: Draw, *, title: str, subtitle: str) -> str:
+
+def fight_page(
+    recorded: Recording, draw: Draw, *, title: str, subtitle: str, pilots: Pilots
+) -> str:
     """The replay as one HTML file; `draw` makes the space-time graph of one aircraft."""
-    return page(COMBAT, fight_data(recorded, draw, title=title, subtitle=subtitle))
+    data = fight_data(recorded, draw, title=title, subtitle=subtitle, pilots=pilots)
+    return page(COMBAT, data)
 
 
-def fight_data(recorded: Recording, draw: Draw, *, title: str, subtitle: str) -> dict[str, Any]:
+def fight_data(
+    recorded: Recording, draw: Draw, *, title: str, subtitle: str, pilots: Pilots
+) -> dict[str, Any]:
     """What the page's scripts read."""
     params = recorded.params
     return {
         "title": title,
         "subtitle": subtitle,
+        "sides": flown_by(pilots),
         "duration": recorded.times_s[-1],
         "winner": recorded.winner,
         "outcome": outcome(recorded),
@@ -56,6 +64,11 @@ def names(recorded: Recording) -> list[str]:
         SIDES[record.team] + (f" {index % size + 1}" if size > 1 else "")
         for index, record in enumerate(recorded.aircraft)
     ]
+
+
+def flown_by(pilots: Pilots) -> list[str]:
+    """As in 'Red: crank', for legends."""
+    return [f"{side}: {pilot}" for side, pilot in zip(SIDES, pilots, strict=True)]
 
 
 def outcome(recorded: Recording) -> str:

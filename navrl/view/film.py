@@ -5,7 +5,7 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
-from navrl.view.fight import names, outcome
+from navrl.view.fight import Pilots, flown_by, names, outcome
 from navrl.view.footage import INCHES, arrow, new_figure, save_film, save_still
 from navrl.view.recording import Recording, Track
 
@@ -17,9 +17,11 @@ _DOT_S = 10
 _AXES = (0.08, 0.08, 0.89, 0.82)  # left, bottom, width, height, as parts of the figure
 
 
-def write_png(recorded: Recording, path: Path, *, title: str) -> None:
+def write_png(recorded: Recording, path: Path, *, title: str, pilots: Pilots) -> None:
     """The whole fight in one picture."""
-    figure, axes = _canvas(recorded, f"{title}\n{outcome(recorded)}; a dot every {_DOT_S} s")
+    figure, axes = _canvas(
+        recorded, f"{title}\n{outcome(recorded)}; a dot every {_DOT_S} s", pilots
+    )
     _Picture(axes, recorded).show(recorded.times_s[-1], trail_s=math.inf)
     for record in recorded.aircraft:
         dots = range(0, math.ceil(record.track.time_s[-1]), _DOT_S)
@@ -30,9 +32,9 @@ def write_png(recorded: Recording, path: Path, *, title: str) -> None:
     save_still(figure, path)
 
 
-def write_mp4(recorded: Recording, path: Path, *, title: str) -> None:
+def write_mp4(recorded: Recording, path: Path, *, title: str, pilots: Pilots) -> None:
     """The fight as a film; it runs faster the longer the fight is."""
-    figure, axes = _canvas(recorded, title)
+    figure, axes = _canvas(recorded, title, pilots)
     picture = _Picture(axes, recorded)
     clock = axes.text(0.985, 1.02, "", transform=axes.transAxes, ha="right", fontsize=11)
 
@@ -44,7 +46,7 @@ def write_mp4(recorded: Recording, path: Path, *, title: str) -> None:
     save_film(figure, path, end_s=recorded.times_s[-1], speed=_SPEED, show=show)
 
 
-def _canvas(recorded: Recording, title: str) -> tuple[Any, Any]:
+def _canvas(recorded: Recording, title: str, pilots: Pilots) -> tuple[Any, Any]:
     """A figure without a window, and axes in km around the whole fight."""
     figure = new_figure()
     axes = figure.add_axes(_AXES)
@@ -60,6 +62,11 @@ def _canvas(recorded: Recording, title: str) -> tuple[Any, Any]:
     axes.set_ylabel("km north")
     axes.grid(alpha=0.25)
     axes.set_title(title, loc="left", fontsize=11)
+    sides = [
+        axes.plot([], [], color=colour, lw=3.0, label=label)[0]
+        for colour, label in zip(_COLOURS, flown_by(pilots), strict=True)
+    ]
+    axes.legend(handles=sides, loc="upper left", fontsize=10)
     return figure, axes
 
 

@@ -19,7 +19,8 @@ class NavigationReplay:
     files = ("png", "mp4")
     shows_all = True
 
-    def __init__(self, env: Any, policy: Act, *, first: int) -> None:
+    def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        self.title = f"{pilot} in {setting}"
         self._recorded = play_trips(env, policy, first=first)
         self.endings = [trip.outcome for trip in self._recorded.trips]
 
@@ -27,11 +28,12 @@ class NavigationReplay:
         """What became of a trip, in words."""
         return outcome(self._recorded.trips[index])
 
-    def page(self, index: int, *, title: str, seed: str, episode: str) -> str:
+    def page(self, index: int, *, seed: str, episode: str) -> str:
         """The HTML of all trips; it says itself which one it shows."""
-        return navigation_page(self._recorded, index, title=title, subtitle=seed)
+        return navigation_page(self._recorded, index, title=self.title, subtitle=seed)
 
-    def write(self, kind: str, index: int, path: Path, *, title: str) -> None:
+    def write(self, kind: str, index: int, path: Path, *, details: str) -> None:
         """One of `files`."""
         write = {"png": write_png, "mp4": write_mp4}[kind]
-        write(self._recorded, self._recorded.trips[index], path, title=title)
+        trip = self._recorded.trips[index]
+        write(self._recorded, trip, path, title=f"{self.title}, {details}")

@@ -14,6 +14,8 @@ from navrl.view.spacetime import line_points, outlines
 
 _COLOURS = ("#7b3294", "#2166ac", "#1b9e77", "#d95f02")  # one per time, on both graphs
 _STYLES = {"left": "-", "right": "-", "current": (0, (4, 3))}
+_WORDS = {"left": "left", "right": "right", "current": "straight on"}
+_BEYOND = 12  # points from the end of a line to its label
 _INCHES, _DPI, _TITLE_COLUMNS = (8.0, 6.0), 100, 80
 
 
@@ -46,10 +48,10 @@ def write_png(
         axes.plot(*_km(paths[name]), color="#333333", lw=1.2, ls=style)
         for x, y, colour in zip(*_km(dots[name]), _COLOURS, strict=True):
             axes.plot(x, y, "o", ms=7, mfc=colour, mec="white", mew=0.8)
-        x, y = (values[-1] for values in _km(paths[name]))
-        axes.annotate(name, (x, y), (6, 4), textcoords="offset points", fontsize=8)
+        _label_end(axes, _WORDS[name], *_km(paths[name]))
     for craft, name in zip((mine, his), names, strict=True):
         _draw_aircraft(axes, craft, name)
+    axes.margins(0.12)  # room for the labels
     axes.set_aspect("equal")
     axes.set_xlabel("km")
     axes.set_ylabel("km")
@@ -67,6 +69,21 @@ def _four_times(critical_s: float) -> list[float]:
 
 def _km(points: list[list[float]]) -> tuple[list[float], list[float]]:
     return [point[0] / 1e3 for point in points], [point[1] / 1e3 for point in points]
+
+
+def _label_end(axes: Any, text: str, x_km: list[float], y_km: list[float]) -> None:
+    """A label beyond the end of a line, where the line is not."""
+    ahead = math.atan2(y_km[-1] - y_km[-2], x_km[-1] - x_km[-2])
+    cos, sin = math.cos(ahead), math.sin(ahead)
+    axes.annotate(
+        text,
+        (x_km[-1], y_km[-1]),
+        (_BEYOND * cos, _BEYOND * sin),
+        textcoords="offset points",
+        fontsize=8,
+        ha="left" if cos > 0.3 else "right" if cos < -0.3 else "center",
+        va="bottom" if sin > 0.3 else "top" if sin < -0.3 else "center",
+    )
 
 
 def _draw_aircraft(axes: Any, craft: Steered, name: str) -> None:

@@ -42,7 +42,9 @@ def pages(tmp_path_factory):
     """Replays on disk, by name."""
     folder = tmp_path_factory.mktemp("pages")
     for name, (params, states, _) in {"duel": duel(), "brawl": brawl()}.items():
-        text = fight_page(recording(params, states), sketch, title=name, subtitle="seed 1")
+        text = fight_page(
+            recording(params, states), sketch, title=name, subtitle="seed 1", pilots=("ace", "bob")
+        )
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return folder
 

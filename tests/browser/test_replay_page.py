@@ -182,6 +182,43 @@ def test_an_aircraft_is_selected_by_touching_it(show):
     assert replay.page.locator("#roster tbody tr").count() == 8
 
 
+def test_the_page_says_who_flies_which_side(show):
+    replay = show("duel")
+    sides = replay.page.locator("#sides span")
+    assert sides.all_inner_texts() == ["Red: ace", "Blue: bob"]
+    colours = [sides.nth(i).evaluate("(e) => getComputedStyle(e).color") for i in range(2)]
+    rows = replay.page.locator("#roster td.name")
+    assert colours == [rows.nth(i).evaluate("(e) => getComputedStyle(e).color") for i in range(2)]
+
+
+def test_a_crowd_leaves_the_graph_its_room_on_a_laptop(show):
+    replay = show("brawl")
+    replay.page.set_viewport_size({"width": 1366, "height": 768})
+    replay.page.evaluate(
+        """() => { const rows = document.querySelector("#roster tbody");
+        for (let i = 0; i < 8; i++) rows.append(rows.rows[i].cloneNode(true)); }"""
+    )
+    replay.settle()
+    assert replay.page.locator("#graph").bounding_box()["height"] >= 230
+    panel = replay.page.locator("#panel")
+    assert panel.evaluate("(e) => e.scrollHeight - e.clientHeight") <= 0, "eight a side fit"
+    titles = replay.page.locator("#roster th").all_inner_texts()
+    assert titles[1] == "to spare if shot at now, km"
+    assert titles[-3:] == ["left", "right", "straight"]
+
+
+def test_the_dead_are_skipped_and_tell_when_they_died(show):
+    replay = show("duel")
+    replay.press("End")
+    dead = replay.page.evaluate("player.scene.fight.aircraft.findIndex((c) => c.died !== null)")
+    replay.page.locator("#roster tbody tr").nth(dead).click()
+    replay.settle()
+    assert "was shot down at 0:41.5" in replay.page.inner_text("#situation")
+    living = {"Red": "Blue", "Blue": "Red"}[replay.page.inner_text("#whose")]
+    replay.press("g", "g")
+    assert replay.page.inner_text("#whose") == living
+
+
 def test_bodies_move_smoothly_between_decisions(show):
     replay = show("duel")
     speeds = replay.page.evaluate(
@@ -219,7 +256,9 @@ def test_a_phone_shows_everything_and_scrolls_one_way_only(show, name):
 def test_text_from_outside_stays_text(show, tmp_path):
     evil = "</script><img src=x onerror=document.title='taken'><b id=taken>"
     params, states, _ = duel()
-    text = fight_page(recording(params, states), sketch, title=evil, subtitle=evil)
+    text = fight_page(
+        recording(params, states), sketch, title=evil, subtitle=evil, pilots=(evil, evil)
+    )
     (tmp_path / "evil.html").write_text(text, encoding="utf-8")
     replay = show(tmp_path / "evil.html")
     assert replay.page.inner_text("#title") == evil

@@ -45,7 +45,7 @@ def recorded():
 
 
 def test_a_picture(recorded, tmp_path):
-    film.write_png(recorded, tmp_path / "a.png", title="Red against Blue")
+    film.write_png(recorded, tmp_path / "a.png", title="Red against Blue", pilots=("ace", "bob"))
     content = (tmp_path / "a.png").read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">II", content[16:24]) == (1440, 1080)
@@ -54,7 +54,7 @@ def test_a_picture(recorded, tmp_path):
 def test_a_film_lasts_as_long_as_the_fight_at_four_times_its_speed(recorded, tmp_path):
     reader = pytest.importorskip("imageio_ffmpeg", reason="the viz extra is not installed")
     short = recorded._replace(times_s=[0.0, 4.0])  # the first four seconds
-    film.write_mp4(short, tmp_path / "a.mp4", title="Red against Blue")
+    film.write_mp4(short, tmp_path / "a.mp4", title="Red against Blue", pilots=("ace", "bob"))
     frames, seconds = reader.count_frames_and_secs(str(tmp_path / "a.mp4"))
     assert frames == 50  # one second of fight, one of the last picture, 25 a second
     assert seconds == pytest.approx(2.0, abs=0.1)

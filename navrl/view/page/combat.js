@@ -47,6 +47,12 @@ class CombatScene {
     document.title = data.title;
     element("title").textContent = data.title;
     element("subtitle").textContent = data.subtitle;
+    element("sides").replaceChildren(...data.sides.map((text, side) => {
+      const line = document.createElement("span");
+      line.textContent = text;
+      line.style.setProperty("--side", sideColour(side));
+      return line;
+    }));
     const colour = data.winner === null ? THEME.pale : sideColour(data.winner);
     for (const id of ["outcome", "banner"]) {
       element(id).textContent = data.outcome;
@@ -59,8 +65,11 @@ class CombatScene {
     this.redraw();
   }
 
+  /** The next one that lives, else the next one. */
   selectNext() {
-    this.select((this.selected + 1) % this.fight.aircraft.length);
+    const { aircraft } = this.map.now;
+    const others = aircraft.map((_, step) => aircraft[(this.selected + 1 + step) % aircraft.length]);
+    this.select((others.find((craft) => craft.alive) || others[0]).index);
   }
 
   toggleReach() {

@@ -55,13 +55,14 @@ class CombatMap {
     };
   }
 
+  /** Who was touched; the dead only where nobody else is near. */
   nearest(x, y) {
     const plane = this.plane;
     const near = this.now.aircraft
-      .map((craft) => [Math.hypot(plane.toX(craft.x) - x, plane.toY(craft.y) - y), craft.index])
+      .map((craft) => [Math.hypot(plane.toX(craft.x) - x, plane.toY(craft.y) - y), craft])
       .filter(([away]) => away < 32)
-      .sort((a, b) => a[0] - b[0]);
-    return near.length ? near[0][1] : null;
+      .sort(([a, one], [b, two]) => two.alive - one.alive || a - b);
+    return near.length ? near[0][1].index : null;
   }
 
   // ---- around the selected aircraft ---------------------------------------------------------------

@@ -4,15 +4,21 @@
 const LINE_HEIGHT = 15; // pixels, like all lengths here
 const CRAFT_ROOM = 12;
 const MISSILE_ROOM = 8;
+const NARROW = 500; // where a crowd has numbers instead of names
+const CROWD = 4;
 
 /** The selected aircraft chooses first; each label takes the first free place around its aircraft. */
 function drawLabels(plane, now, selected) {
   const bodies = [[now.aircraft, CRAFT_ROOM], [now.missiles, MISSILE_ROOM]];
   const taken = bodies.flatMap(([list, room]) => list.map((body) => roomOf(plane, body, room)));
+  const { offsetLeft: left, offsetTop: top, offsetWidth: width, offsetHeight: height } = element("sides");
+  taken.push({ left, top, width, height });
   const order = [...now.aircraft].sort((a, b) => (b.index === selected) - (a.index === selected));
   for (const craft of order) {
     const full = craft.alive && (craft.index === selected || now.aircraft.length <= 2);
-    placeLabel(plane, craft, full ? [craft.name, details(craft)] : [craft.name], taken);
+    const crowded = now.aircraft.length > CROWD && craft.index !== selected;
+    const name = crowded && plane.width < NARROW ? craft.name.split(" ")[1] : craft.name;
+    placeLabel(plane, craft, full ? [name, details(craft)] : [name], taken, crowded);
   }
 }
 
@@ -25,7 +31,8 @@ function roomOf(plane, { x, y }, room) {
   return { left: plane.toX(x) - room, top: plane.toY(y) - room, width: 2 * room, height: 2 * room };
 }
 
-function placeLabel(plane, craft, lines, taken) {
+/** Where nothing is free, one of a crowd goes without. */
+function placeLabel(plane, craft, lines, taken, crowded) {
   const { pen } = plane;
   pen.font = `600 12px ${THEME.font}`;
   pen.textAlign = "left";
@@ -33,7 +40,9 @@ function placeLabel(plane, craft, lines, taken) {
   const width = Math.max(...lines.map((line) => pen.measureText(line).width));
   const height = lines.length * LINE_HEIGHT;
   const places = placesAround(plane, craft, width, height);
-  const place = places.find((each) => taken.every((other) => apart(each, other))) || places[0];
+  const free = places.find((each) => taken.every((other) => apart(each, other)));
+  if (!free && crowded) return;
+  const place = free || places[0];
   taken.push(place);
   const shade = craft.alive ? 1 : 0.6;
   lines.forEach((line, i) => {

@@ -1,11 +1,12 @@
 "use strict";
 /* Numbers beside the pictures: the situation of the selected aircraft, and a row for everybody. */
 
-const COLUMNS = ["name", "mach", "load", "rounds", "left", "current", "right"];
+const COLUMNS = ["name", "mach", "load", "rounds", "left", "right", "current"];
 
 class Panel {
   constructor(fight, picked) {
     this.fight = fight;
+    element("roster").classList.toggle("crowd", fight.aircraft.length > 6);
     this.rows = fight.aircraft.map((craft) => this.row(craft, picked));
   }
 
@@ -54,7 +55,10 @@ class Panel {
     };
     const name = say(own.name, "who");
     name.style.color = own.colour;
-    if (!own.alive) return [name, say("was shot down")];
+    if (!own.alive) {
+      const { died } = this.fight.aircraft[selected];
+      return [name, say(`was shot down at ${clockText(died)}; above is its last graph`)];
+    }
     const rate = closing(own, enemy);
     const told = [
       name,
