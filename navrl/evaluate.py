@@ -16,7 +16,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from navrl import __version__
 from navrl.config import group_option, run_main, to_json
 from navrl.league_table import find_league, league_record, league_table
-from navrl.options import check_whole, check_writable, enough_memory, set_threads
+from navrl.options import MOST_ENVS, check_whole, check_writable, enough_memory, set_threads
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
@@ -42,7 +42,7 @@ def evaluate(cfg: DictConfig) -> None:
         sys.stdout.write(f"{path}\n\n{league_table(payoff)}")
         _write(output, {"checkpoint": str(path), "version": __version__, **league_record(payoff)})
         return
-    check_whole(cfg, "num_episodes", least=1)
+    check_whole(cfg, "num_episodes", least=1, most=MOST_ENVS)
     check_whole(cfg, "seed", least=0)
     config, state, label = find_subject(
         str(cfg.policy),

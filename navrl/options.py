@@ -12,6 +12,8 @@ from omegaconf import DictConfig
 
 from navrl.config import ConfigError
 
+MOST_ENVS = 1 << 20  # no machine holds more; some would swap for minutes before they say so
+
 
 def pick_device(wanted: str) -> torch.device:
     """The device, or one sentence if this machine or this torch has none of the kind."""
@@ -34,13 +36,13 @@ def pick_device(wanted: str) -> torch.device:
     return device
 
 
-def check_whole(cfg: DictConfig, *names: str, least: int) -> None:
-    """Raise about the first option that is not a whole number of at least `least`."""
+def check_whole(cfg: DictConfig, *names: str, least: int, most: int | None = None) -> None:
+    """Raise about the first option that is not a whole number from `least` to `most`."""
     for name in names:
-        if type(cfg[name]) is not int or cfg[name] < least:
-            raise ConfigError(
-                f"{name} = {cfg[name]}; expected a whole number, {least} or more; change {name}"
-            )
+        found = cfg[name]
+        if type(found) is not int or found < least or (most is not None and found > most):
+            wanted = f", {least} or more" if most is None else f" from {least} to {most}"
+            raise ConfigError(f"{name} = {found}; expected a whole number{wanted}; change {name}")
 
 
 def set_threads(threads: int | None) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 
 from navrl.config import ConfigError, group_option, run_plain
 from navrl.options import check_writable
@@ -98,7 +97,8 @@ def _option(group: str, name: str) -> Any:
     if (group, kind) != ("opponent", "checkpoint"):
         return group_option(group, name)
     option = group_option(group, kind)
-    return OmegaConf.merge(option, {"checkpoint": reference or option.checkpoint})
+    option.checkpoint = reference or option.checkpoint
+    return option
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from navrl.checkpoint import find, load
 from navrl.config import ConfigError, group_option
-from navrl.options import check_whole
+from navrl.options import MOST_ENVS, check_whole
 from navrl.subject import OUTPUTS
 
 _SAVED = (
@@ -49,7 +49,8 @@ def saved_run(checkpoint: Path) -> dict[str, Any]:
 
 def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]:
     """Iterations done and in all; raises about every number that would only fail hours later."""
-    check_whole(cfg, "num_envs", "rollout_steps", "total_frames", "eval_episodes", least=1)
+    check_whole(cfg, "num_envs", "eval_episodes", least=1, most=MOST_ENVS)
+    check_whole(cfg, "rollout_steps", "total_frames", least=1)
     check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
     if "opponent" in cfg:
         _check_examination(cfg)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from navrl.config import ConfigError
-from navrl.options import check_writable, enough_memory
+from navrl.options import check_whole, check_writable, enough_memory
 
 
 def test_too_much_memory_names_the_option():
@@ -20,6 +20,14 @@ def test_too_much_memory_names_the_option():
 def test_other_errors_of_torch_stay_what_they_are():
     with pytest.raises(RuntimeError, match="size of tensor"), enough_memory("num_envs", 7):
         torch.ones(2) + torch.ones(3)
+
+
+@pytest.mark.parametrize("number", [0, 9, 2.0, "x", True])
+def test_a_number_outside_of_its_range_is_told_with_both_ends(number):
+    sentence = f"n = {number}; expected a whole number from 1 to 8; change n"
+    with pytest.raises(ConfigError, match=sentence):
+        check_whole({"n": number}, "n", least=1, most=8)
+    check_whole({"n": 1, "m": 8}, "n", "m", least=1, most=8)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ def test_a_run_keeps_its_replays(tmp_path):
     ("arguments", "sentence"),
     [
         (["nowhere"], "'nowhere'"),
+        ([__file__], "is not a checkpoint of navrl"),
         (["scripted:crnk"], "Unknown scripted policy 'crnk'"),
         (["scripted:crank", "--opponent", "cranky"], "did you mean 'crank'?"),
         (["scripted:crank", "--opponnent", "crank"], "did you mean '--opponent'?"),
@@ -159,6 +160,15 @@ def test_bad_input_is_one_sentence(replay, tmp_path, arguments, sentence):
     assert printed.err.startswith("navrl: error: ")
     assert sentence in printed.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_checkpoints_is_one_sentence(replay, tmp_path):
+    (tmp_path / "outputs/run/checkpoints").mkdir(parents=True)
+    (tmp_path / "outputs/run/config.yaml").write_text("")
+    code, printed = replay("run")
+    assert code == 2
+    assert printed.err.startswith("navrl: error: no intact checkpoint in outputs/run")
+    assert len(printed.err.strip().splitlines()) == 1
 
 
 def test_help_shows_examples(replay):
