@@ -51,6 +51,14 @@ def test_a_picture(recorded, tmp_path):
     assert struct.unpack(">II", content[16:24]) == (1440, 1080)
 
 
+def test_pictures_and_films_have_a_legend_of_the_sides(recorded):
+    _, axes = film._canvas(recorded, "a fight", ("ace", "bob"))
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["Red: ace", "Blue: bob"]
+    colours = [line.get_color() for line in legend.get_lines()]
+    assert colours == list(film._COLOURS)
+
+
 def test_a_film_lasts_as_long_as_the_fight_at_four_times_its_speed(recorded, tmp_path):
     reader = pytest.importorskip("imageio_ffmpeg", reason="the viz extra is not installed")
     short = recorded._replace(times_s=[0.0, 4.0])  # the first four seconds
