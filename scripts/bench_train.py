@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from tensordict import TensorDict
@@ -21,7 +22,7 @@ from navrl.config import build, compose
 from navrl.envs.base import BatchedEnv
 from navrl.rollouts import SyncCollector
 
-REPEATS = 7
+REPEATS = 7  # of which the median counts
 PRECISIONS = ("fp32", "bf16")
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     output = arguments.pop(arguments.index("--json") + 1) if "--json" in arguments else None
     overrides = [argument for argument in arguments if argument != "--json"]
-    results = {precision: measure(overrides, precision) for precision in PRECISIONS}
+    results = {precision: measure(overrides, precision, REPEATS) for precision in PRECISIONS}
     for precision, result in results.items():
         print(
             f"\n{precision}: {result['num_envs']} envs, {result['threads']} threads, ms per iteration"
@@ -44,7 +45,7 @@ def main() -> None:
             json.dump(results, file, indent=2)
 
 
-def measure(overrides: list[str], precision: str) -> dict[str, object]:
+def measure(overrides: list[str], precision: str, repeats: int) -> dict[str, Any]:
     """Times and ratios of one configuration."""
     cfg = compose("train", [*overrides, f"agent.precision={precision}"])
     if cfg.threads:
@@ -74,7 +75,8 @@ def measure(overrides: list[str], precision: str) -> dict[str, object]:
             "update": lambda: fresh_update(agent, rollout),
             "  gradient steps": lambda: gradient_steps(agent, flat),
             "  floor of the gradient steps": lambda: floor_steps(agent, flat, nets, adam),
-        }
+        },
+        repeats,
     )
     collect, simulator, network = times["collect"], times["  simulator"], times["  network"]
     ratios = {
@@ -92,10 +94,10 @@ def measure(overrides: list[str], precision: str) -> dict[str, object]:
     }
 
 
-def alternate(sections: dict[str, Callable[[], object]]) -> dict[str, float]:
+def alternate(sections: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Median milliseconds of every section, measured in turns."""
     samples: dict[str, list[float]] = {name: [] for name in sections}
-    for turn in range(REPEATS + 1):
+    for turn in range(repeats + 1):
         for name, section in sections.items():
             started = time.perf_counter()
             section()
@@ -111,10 +113,9 @@ def repeat(times: int, function: Callable[[], object]) -> None:
 
 
 def simulate(env: BatchedEnv, rollout: TensorDict) -> None:
-    """One step of the compiled simulator, without TensorDict."""
-    world = env._started()
-    after, events = env.advance(world.state, rollout["action"][:, 0])
-    env._world, _, _ = env._settle_and_restart(world, after, events, env._seed)
+    """One whole step of the env (opponents, fight, reward, restarts, observations), without TensorDict."""
+    action = rollout["action"][:, 0]
+    env._packed, _, _ = env._whole_step(env._started(), action, env.outside(), env._seed)
 
 
 @torch.no_grad()
