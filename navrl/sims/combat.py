@@ -28,6 +28,9 @@ from navrl.sims.combat_tick import Bodies, Crafts, Orders, Pair, Shots, at_targe
 from navrl.sims.flight import Motion, renormalised
 from navrl.sims.launch import Armed, launch
 
+# Dynamo need not interpret a tick's Python ten times over to find the same operations.
+_tick = torch.compiler.allow_in_graph(tick)
+
 
 def advance(
     params: CombatParams,
@@ -38,7 +41,7 @@ def advance(
     """The state one decision later, and what happened on the way; `joined`: see `end`."""
     orders, bodies, armed = begin(params, state, action)
     for _ in range(params.ticks):
-        bodies = tick(params, orders, bodies)
+        bodies = _tick(params, orders, bodies)
     return end(params, state, orders, bodies, armed, joined)
 
 
