@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
@@ -40,12 +40,10 @@ class Seat:
         leaves = {name: leaf.movedim(-1, 0).contiguous() for name, leaf in rows.items()}
         return leaves, mask.t().contiguous()
 
-    def command(self, policy: Any, frames: TensorDictBase) -> Command:
-        """What the policy wants, (N,); drawn, or its most likely action in deterministic play."""
-        with torch.no_grad():
-            dist = policy.get_dist(frames)
-            steady = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
-            order = self.action.orders(dist.deterministic_sample if steady else dist.sample())
+    def command(self, dist: Any) -> Command:
+        """What this distribution of actions says, (N,); drawn, or the likeliest in deterministic play."""
+        steady = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
+        order = self.action.orders(dist.deterministic_sample if steady else dist.sample())
         return Command(order.rudder, order.throttle, order.fire, order.target)
 
 
@@ -84,4 +82,6 @@ class Frozen(Pilot):
                 f"opponent.checkpoint = {self.checkpoint} can only be the opponent of an env; expected a "
                 "scripted pilot in tournaments and in the learner's seat; choose another"
             )
-        return self._seat.command(self.policy, self._seat.frames(params, state, me)), ()
+        with torch.no_grad():
+            dist = self.policy.get_dist(self._seat.frames(params, state, me))
+            return self._seat.command(dist), ()

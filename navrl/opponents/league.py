@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from navrl.compiled import CompiledEach
@@ -128,34 +129,34 @@ class League(Pilot):
         if not self.blocks:
             return scripted, (memory[0], *after)
         frames = self._seat.frames(params, state, me)
-        commands: list[Command] = []
-        edge = 0
-        for block in self.blocks:
-            commands.append(_part(scripted, edge, block.start))
-            own = frames[block.start : block.stop]
-            commands.append(self._seat.command(block.policy, own))
+        with torch.no_grad():
+            seated = _targeted(self._seat.command(self._distribution(frames)))
+        vacant = self._tags == SCRIPTED
+        fields = (torch.where(vacant, *pair) for pair in zip(scripted, seated, strict=True))
+        return Command(*fields), (memory[0], *after)
+
+    def _distribution(self, frames: TensorDict) -> Any:
+        """What the policies say, each in its own envs; one distribution is cheaper than one for each."""
+        policy = self.blocks[0].policy
+        parts, edge = [], 0
+        for block in [*self.blocks, Block(len(frames), len(frames), None, SCRIPTED)]:
+            if edge < block.start:  # scripts fly here
+                parts.append(policy.head.uniform.expand(block.start - edge, -1))
+            if block.policy is not None:
+                parts.append(block.policy.trunk(frames[block.start : block.stop]))
             edge = block.stop
-        commands.append(_part(scripted, edge, None))
-        return _joined(commands), (memory[0], *after)
+        return policy.head.distribution(torch.cat(parts), frames)
 
     def _scripted(
         self, me: int, params: CombatParams, state: CombatState, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
         """The command of the scripts, with a target: the env's graph is made for one kind of command."""
         command, after = self.scripts.act(params, state, me, memory)
-        return (command if command.target is not None else _at_nearest(command)), after
+        return _targeted(command), after
 
 
-def _part(command: Command, start: int, stop: int | None) -> Command:
-    """The command of the envs [start, stop)."""
-    return Command(*(field[start:stop] for field in command if field is not None))
-
-
-def _joined(parts: Sequence[Command]) -> Command:
-    """The commands of all envs; who names no target fires at the nearest."""
-    targeted = [part if part.target is not None else _at_nearest(part) for part in parts]
-    return Command(*(torch.cat(fields) for fields in zip(*targeted, strict=True)))
-
-
-def _at_nearest(command: Command) -> Command:
+def _targeted(command: Command) -> Command:
+    """The command, with a target: who names none fires at the nearest."""
+    if command.target is not None:
+        return command
     return command._replace(target=torch.full_like(command.rudder, NEAREST, dtype=torch.int32))

@@ -80,7 +80,7 @@ def test_commands_are_the_orders_of_the_policys_actions():
     seat.prepare(env.params, "cpu")
     frames = seat.frames(env.params, env.combat_state, 0)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
-        found = seat.command(policy, frames)
+        found = seat.command(policy.get_dist(frames))
         action = policy(root)["action"]
     # action=discrete: 0 is full right, 1 straight, 2 full left; then hold or fire
     assert len(set(action[:, 0].tolist())) > 1
@@ -106,7 +106,7 @@ def test_the_checkpoints_policy_flies_with_its_own_observation_and_action(traine
     home = build(config.env)(num_envs=6, device="cpu", seed=0)
     seat = Seat(observation=home._observation, action=home._action, compile_mode="off")
     with set_exploration_type(ExplorationType.DETERMINISTIC):
-        expected = seat.command(policy, seat.frames(env.params, env.combat_state, 1))
+        expected = seat.command(policy.get_dist(seat.frames(env.params, env.combat_state, 1)))
         found, memory = env.opponent.act(env.params, env.combat_state, 1, ())
     assert memory == ()
     assert all(torch.equal(a, b) for a, b in zip(found[:3], expected[:3], strict=True))

@@ -69,7 +69,9 @@ def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
     frames = league._seat.frames(env.params, state, 1)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         command, after = league.act(env.params, state, 1, memory)
-        alone = {tag: league._seat.command(policy, frames) for tag, policy in policies.items()}
+        alone = {
+            tag: league._seat.command(policy.get_dist(frames)) for tag, policy in policies.items()
+        }
     alone[SCRIPTED], remembered = league.scripts.act(env.params, state, 1, memory[1:])
     # They want different things, or nothing could be told from the result.
     assert len({tuple(each.rudder.tolist()) for each in alone.values()}) == 3
@@ -107,22 +109,33 @@ def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
 
 
 class Pointing:
-    """Stands for a Seat whose policies name a target: the policy is that number."""
+    """Stands for a policy that always names this target, and for its network and head."""
+
+    def __init__(self, target):
+        self.target, self.head, self.uniform = target, self, torch.zeros(1)
+
+    def trunk(self, frames):
+        return torch.full((len(frames), 1), float(self.target))
+
+    def distribution(self, outputs, frames):
+        return outputs
+
+
+class Pointed:
+    """Stands for a Seat that does as it is told."""
 
     def frames(self, params, state, me):
         return torch.zeros(N)
 
-    def command(self, policy, frames):
-        rudder = torch.full_like(frames, 0.5)
-        return Command(
-            rudder, rudder, rudder > 0, torch.full_like(frames, policy, dtype=torch.int32)
-        )
+    def command(self, outputs):
+        rudder = torch.full((N,), 0.5)
+        return Command(rudder, rudder, rudder > 0, outputs.squeeze(-1).int())
 
 
 def test_a_policy_names_its_target_and_scripts_take_the_nearest():
     league = crew()
-    league._seat = Pointing()
-    league.seat([Block(2, 4, 1, 1000), Block(4, 7, 0, 1001)])
+    league._seat = Pointed()
+    league.seat([Block(2, 4, Pointing(1), 1000), Block(4, 7, Pointing(0), 1001)])
     command, _ = league.act(None, None, 1, league.initial(keys()))
     assert command.target.dtype == torch.int32
     assert command.target.tolist() == 2 * [NEAREST] + 2 * [1] + 3 * [0] + 5 * [NEAREST]
