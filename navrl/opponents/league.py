@@ -132,8 +132,9 @@ class League(Pilot):
         with torch.no_grad():
             seated = _targeted(self._seat.command(self._distribution(frames)))
         vacant = self._tags == SCRIPTED
-        fields = (torch.where(vacant, *pair) for pair in zip(scripted, seated, strict=True))
-        return Command(*fields), (memory[0], *after)
+        pairs: Any = zip(scripted, seated, strict=True)  # all fields are there, target too
+        chosen: list[Any] = [torch.where(vacant, *pair) for pair in pairs]
+        return Command(*chosen), (memory[0], *after)
 
     def _distribution(self, frames: TensorDict) -> Any:
         """What the policies say, each in its own envs; one distribution is cheaper than one for each."""

@@ -29,7 +29,8 @@ from navrl.sims.flight import Motion, renormalised
 from navrl.sims.launch import Armed, launch
 
 # Dynamo need not interpret a tick's Python ten times over to find the same operations.
-_tick = torch.compiler.allow_in_graph(tick)
+_as_one_node: Any = torch.compiler.allow_in_graph  # it is not annotated
+_tick = _as_one_node(tick)
 
 
 def advance(
