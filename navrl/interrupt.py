@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -17,9 +18,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupt:
     """While open, `requested` turns true at the first signal; `exit_code` is the shell's for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, saved_frames: Callable[[], int | None]) -> None:
+        """`saved_frames` says of which frame the last save is, if there is one."""
         self.number = 0
-        self._kept = "nothing was saved"
+        self._saved_frames = saved_frames
         self._previous: dict[int, object] = {}
 
     @property
@@ -31,10 +33,6 @@ class Interrupt:
     def exit_code(self) -> int:
         """130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + self.number
-
-    def saved_at(self, frames: int) -> None:
-        """What is kept if the process ends now."""
-        self._kept = f"the last save is of frame {frames:,}"
 
     def __enter__(self) -> Self:
         try:
@@ -56,7 +54,9 @@ class Interrupt:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
-            os.write(2, f"stopped at once; {self._kept}\n".encode())
+            frames = self._saved_frames()
+            kept = f"the last save is of frame {frames:,}" if frames else "nothing was saved"
+            os.write(2, f"stopped at once; {kept}\n".encode())
             sys.exit(128 + number)
         self.number = number
         # Straight to the descriptor: a handler may run in the middle of a buffered write. On a

@@ -27,6 +27,19 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
     )
 
 
+def going_on(start: Any, changed: str) -> str:
+    """What was restored, what was not, and the options that are other ones now."""
+    options = f"\nchanged against the saved run: {changed}" if changed else ""
+    place = f"going on from {start.origin}, iteration {start.done}, frame {start.frames:,}"
+    if start.keeps_episodes:
+        return f"{place}: everything is restored{options}"
+    then, now = start.saved["config"]["num_envs"], start.cfg.num_envs
+    return (
+        f"{place}: weights, optimiser, counters, curriculum and random numbers are restored; the episodes "
+        f"under way are not (num_envs was {then}, is {now}): every env begins a new one{options}"
+    )
+
+
 def _horizon(cfg: Any) -> str:
     """How far ahead the discount looks, where a decision is not as long as it is meant for."""
     scale = float(cfg.env.get("sim", {}).get("time_scale", 1.0))

@@ -33,6 +33,21 @@ class Start(NamedTuple):
     origin: str  # where that was read
     done: int  # iterations made before
     total: int  # iterations of the whole run
+    frames: int  # made before
+
+    @property
+    def total_frames(self) -> int:
+        """Frames of the whole run."""
+        return self.frames + (self.total - self.done) * self.cfg.num_envs * self.cfg.rollout_steps
+
+    @property
+    def keeps_episodes(self) -> bool:
+        """Whether the episodes under way go on: they are those of as many envs as there were."""
+        return self.saved is not None and self.saved["config"]["num_envs"] == self.cfg.num_envs
+
+
+class RunComplete(ConfigError):  # noqa: N818 (it says what it is without a suffix)
+    """There is nothing left to train."""
 
 
 def saved_run(checkpoint: Path) -> dict[str, Any]:
@@ -47,23 +62,22 @@ def saved_run(checkpoint: Path) -> dict[str, Any]:
     return saved
 
 
-def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int]:
-    """Iterations done and in all; raises about every number that would only fail hours later."""
+def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int, int]:
+    """Iterations done, in all, and frames done; raises about what would only fail hours later."""
     check_whole(cfg, "num_envs", "eval_episodes", least=1, most=MOST_ENVS)
     check_whole(cfg, "rollout_steps", "total_frames", least=1)
     check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
     if "opponent" in cfg:
         _check_examination(cfg)
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
-    done = 0 if saved is None else saved["iteration"]
-    total = math.ceil(cfg.total_frames / frames_per_iteration)
+    done, frames = (0, 0) if saved is None else (saved["iteration"], saved["frames"])
+    total = done + math.ceil((cfg.total_frames - frames) / frames_per_iteration)
     if done >= total:
-        frames = done * frames_per_iteration
-        raise ConfigError(
+        raise RunComplete(
             f"the run is complete at {frames} frames; expected total_frames above that to go on; "
             f"add total_frames={2 * frames}"
         )
-    return done, total
+    return done, total, frames
 
 
 def _check_examination(cfg: DictConfig) -> None:

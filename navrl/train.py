@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,43 +16,54 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
 from navrl import notes
-from navrl.checkpoint import find, rng_state, set_rng_state
+from navrl.auto_resume import AUTO, origin, own_folder, supervised_command
 from navrl.config import build, changes, resumed, run_main, to_json
 from navrl.curriculum.gate import means
 from navrl.evaluate import measure, measure_all, play
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
-from navrl.options import enough_memory, pick_device, set_threads
+from navrl.options import check_whole, enough_memory, pick_device, set_threads
+from navrl.records import Records, restore, save, state_of
 from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
 from navrl.start import (
+    RunComplete,
     Start,
-    folder_of,
     iterations,
     latest_link,
     leave_nothing,
     naming_changes,
     saved_run,
 )
-from navrl.subject import OUTPUTS, install_opponent, load_agent, pin_opponent
+from navrl.subject import install_opponent, load_agent, pin_opponent
+from navrl.supervise import supervise
 
 
 def train(cfg: DictConfig) -> float:
     """The command; returns what sweeps compare: the final rate of env.objective, more is better."""
     hydra = HydraConfig.get()
-    path, checkpoint, saved = Path(hydra.runtime.output_dir), None, None
+    path, saved, auto = Path(hydra.runtime.output_dir), None, cfg.resume == AUTO
     overrides, chosen = list(hydra.overrides.task), dict(hydra.runtime.choices)
     try:
-        if cfg.resume is not None:
-            checkpoint = find(str(cfg.resume), OUTPUTS)
+        check_whole(cfg, "restarts", least=0)
+        if cfg.restarts:
+            return _supervised(cfg, own_folder(path, overrides))
+        path, checkpoint, said = origin(cfg, path, overrides)
+        if checkpoint is not None:
             saved = saved_run(checkpoint)
-            cfg = resumed(saved["config"], saved["choices"], cfg, overrides, chosen)
-            chosen, path = saved["choices"], folder_of(checkpoint, path)
+            cfg = resumed(saved["config"], saved["choices"], cfg, said, chosen)
+            chosen = saved["choices"]
         pin_opponent(cfg)
-        start = Start(cfg, chosen, saved, str(checkpoint), *iterations(cfg, saved))
+        start = Start(cfg, chosen, saved, str(checkpoint or "nothing"), *iterations(cfg, saved))
         with enough_memory("num_envs", cfg.num_envs):
             learners = _build(start)
+    except RunComplete as complete:
+        leave_nothing(path)
+        if not auto:
+            raise
+        sys.stdout.write(f"{complete}\n")
+        return math.nan
     except (ValueError, OSError):
         leave_nothing(path)
         raise
@@ -65,11 +77,19 @@ def train(cfg: DictConfig) -> float:
             overrides=overrides,
             device=str(learners.env.device),
             latest=latest_link(path),
-            resumed_from=None if checkpoint is None else str(checkpoint),
+            resumed_from=start.origin if auto or checkpoint is not None else None,
         ) as run,
         enough_memory("num_envs", cfg.num_envs),
     ):
         return _run(start, learners, run)
+
+
+def _supervised(cfg: DictConfig, folder: Path) -> float:
+    """The training in a child process that may crash; the exit code is the child's."""
+    code = supervise(supervised_command(cfg, folder), folder, cfg.restarts)
+    if code:
+        raise SystemExit(code)
+    return math.nan
 
 
 class Learners(NamedTuple):
@@ -81,31 +101,20 @@ class Learners(NamedTuple):
     curriculum: Any
 
 
-class Records(NamedTuple):
-    """What remembers."""
-
-    run: RunDirectory
-    saver: Any
-    loggers: Loggers
-
-
 def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
     """Everything between opening and closing the run directory."""
     cfg, env = start.cfg, learners.env
     with _loggers(start, learners, run) as loggers:
-        records = Records(run, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
+        saver = build(cfg.checkpoint)(directory=run.checkpoints)
+        records = Records(run, saver, loggers)
         loggers.note(notes.banner(cfg, learners, run.path, start.total))
         if start.saved is not None:
             changed = changes(start.saved["config"], to_json(cfg))
-            if changed:
-                loggers.note(f"changed against the saved run: {changed}")
-            _restore_records(start.saved, records)
-        with Interrupt() as interrupt:
-            if start.saved is not None:
-                interrupt.saved_at(start.saved["frames"])
+            loggers.note(notes.going_on(start, changed))
+        restore(start, records)
+        with Interrupt(lambda: saver.saved_frames or start.frames) as interrupt, saver:
             metrics = _loop(start, learners, records, interrupt)
         learners.collector.shutdown()
-        records.saver.close()
         loggers.summary(metrics)
         if interrupt.requested:
             complete = metrics["iteration"] == start.total
@@ -128,9 +137,8 @@ def _loop(
     cfg = start.cfg
     env, agent, collector, curriculum = learners
     run, saver, loggers = records
-    frames = run.frames = start.done * cfg.num_envs * cfg.rollout_steps
-    total_frames = start.total * cfg.num_envs * cfg.rollout_steps
-    monitor = Monitor(device=env.device, total_frames=total_frames, start_frames=frames)
+    frames = run.frames = start.frames
+    monitor = Monitor(device=env.device, total_frames=start.total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
     for iteration, rollout in enumerate(_timed(collector, monitor), start.done + 1):
         with monitor.section("update"):
@@ -145,33 +153,18 @@ def _loop(
         if evaluated:
             with monitor.section("evaluate"):
                 metrics |= measure(cfg, agent, {}, seed=cfg.eval_seed)
-        timing = monitor.pop(frames)
+        timing = monitor.pop(frames) | saver.metrics()
         if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
         loggers.log(metrics | timing, iteration=iteration, frames=frames)
         last = iteration == start.total or interrupt.requested
         if saver.due(iteration) or evaluated or last:
-            state = _state(start, learners, records, iteration)
-            if _save(records, state, _score(cfg, env, metrics), stage, last=last):
-                interrupt.saved_at(frames)
+            with monitor.section("save"):
+                state = state_of(start, learners, records, iteration)
+                save(records, state, _score(cfg, env, metrics), stage, last=last)
         if last:
             break
     return metrics | {"iteration": iteration}
-
-
-def _save(
-    records: Records, state: dict[str, Any], score: float | None, stage: int, *, last: bool
-) -> bool:
-    """Whether it was saved; a full disk costs this checkpoint and not the run, unless it was the last."""
-    try:
-        path = records.saver.save(state, frames=state["frames"], score=score, stage=stage)
-        records.run.set_status("running")  # with the frames that a crash would lose nothing of
-    except OSError as error:
-        if last:
-            raise
-        records.loggers.note(f"not saved ({error}); the run goes on and tries again")
-        return False
-    return path is not None
 
 
 def _build(start: Start) -> Learners:
@@ -206,10 +199,13 @@ def _build(start: Start) -> Learners:
     )
     if start.saved is not None:  # before the run is opened: what does not fit changes nothing there
         load_agent(agent, start.saved, start.origin)
-        with naming_changes(cfg):
-            env.load_runtime_state(start.saved["env"])
+        if start.keeps_episodes:
+            with naming_changes(cfg):
+                env.load_runtime_state(start.saved["env"])
+            collector.load_runtime_state(start.saved["collector"])
         curriculum.load_state_dict(start.saved["curriculum"])
-        collector.load_runtime_state(start.saved["collector"])
+        if not start.keeps_episodes:
+            env.set_seed(cfg.seed)  # the first episodes are of the curriculum's stage
     return Learners(env, agent, collector, curriculum)
 
 
@@ -226,36 +222,12 @@ def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
         directory=run.path,
         name=f"{cfg.env.name}-{cfg.agent.name}",
         config=to_json(cfg),
-        total_frames=start.total * cfg.num_envs * cfg.rollout_steps,
+        total_frames=start.total_frames,
         headline={**learners.env.headline, **learners.curriculum.headline},
         words=learners.curriculum.words,
         console=cfg.console,
         mirrors=[build(cfg.logger)],
     )
-
-
-def _state(start: Start, learners: Learners, records: Records, iteration: int) -> dict[str, Any]:
-    """Everything that a fresh process needs to go on bit for bit."""
-    return {
-        "agent": learners.agent.state_dict(),
-        "env": learners.env.runtime_state(),
-        "collector": learners.collector.runtime_state(),
-        "curriculum": learners.curriculum.state_dict(),
-        "loggers": records.loggers.state_dict(),
-        "rng": rng_state(),
-        "iteration": iteration,
-        "frames": records.run.frames,
-        "config": to_json(start.cfg),
-        "choices": start.choices,
-    }
-
-
-def _restore_records(saved: dict[str, Any], records: Records) -> None:
-    """Go on with the run's records where the checkpoint left them, and with its random numbers."""
-    if records.run.resumed:  # else this is a branch in a folder of its own, with its own records
-        records.loggers.load_state_dict(saved["loggers"])
-        records.loggers.truncate_after(saved["frames"])
-    set_rng_state(saved["rng"])  # last: building everything drew random numbers
 
 
 def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:

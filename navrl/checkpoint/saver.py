@@ -2,18 +2,43 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from navrl.checkpoint import atomic
+from navrl.checkpoint.container import CorruptFile
 from navrl.checkpoint.directory import BEST, LATEST, checkpoints, step_name, write_pointer
-from navrl.checkpoint.state import Facts, intact_facts, write_state
+from navrl.checkpoint.state import (
+    Content,
+    Facts,
+    checked_facts,
+    flat,
+    intact_facts,
+    write_content,
+)
+
+ON_ERROR = ("continue", "stop")
+
+
+class SaveFailed(OSError):  # noqa: N818 (it says what it is without a suffix)
+    """A checkpoint that was not written; those before it are untouched."""
 
 
 class CheckpointSaver:
     """Writes checkpoints into one directory, of which it is the only writer."""
 
-    def __init__(self, *, directory: Path, keep_last: int, keep_best: int, save_every: int) -> None:
-        """`save_every` counts iterations; the newest and the best by stage and score are kept."""
+    def __init__(
+        self, *, directory: Path, keep_last: int, keep_best: int, save_every: int, on_error: str
+    ) -> None:
+        """`save_every` counts iterations; the newest and the best by stage and score are kept.
+
+        What to do about a save that fails is the caller's to decide, by `on_error`.
+        """
+        if on_error not in ON_ERROR:
+            raise ValueError(
+                f"checkpoint.on_error = {on_error}; expected {' or '.join(ON_ERROR)}; "
+                "change checkpoint.on_error"
+            )
         for option, value, least in (
             ("keep_last", keep_last, 1),
             ("keep_best", keep_best, 0),
@@ -25,12 +50,18 @@ class CheckpointSaver:
         self.keep_last = keep_last
         self.keep_best = keep_best
         self.save_every = save_every
+        self.on_error = on_error
         atomic.make_directory(self.directory)
         atomic.sweep(self.directory)
         # Damaged files do not count, else an intact one would be deleted to keep them.
         facts = {path.name: intact_facts(path) for path in checkpoints(self.directory)}
         self._saved: dict[str, Facts] = {name: fact for name, fact in facts.items() if fact}
         self._best: tuple[str, str] | None = None  # name and sha256 that the pointer shows
+
+    @property
+    def saved_frames(self) -> int | None:
+        """Frames of the newest checkpoint that is intact and durable."""
+        return max((facts.frames for facts in list(self._saved.values())), default=None)
 
     def due(self, iteration: int) -> bool:
         """Whether to save after this iteration; the first one has number 1."""
@@ -40,9 +71,15 @@ class CheckpointSaver:
         self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
     ) -> Path:
         """Write `state`; on return the file is durable and shares no memory with `state`."""
-        name = step_name(frames)
+        return self.write(flat(state, frames=frames, score=score, stage=stage))
+
+    def write(self, content: Content) -> Path:
+        """Write what was flattened before; pointers move only once the file was read back."""
+        name = step_name(content.frames)
         path = self.directory / name
-        self._saved[name] = write_state(path, state, frames=frames, score=score, stage=stage)
+        facts = write_content(path, content)
+        _read_back(path, facts)
+        self._saved[name] = facts
         write_pointer(self.directory, LATEST, name, self._saved[name].sha256)
         ranking = self._ranking()
         if ranking:
@@ -50,8 +87,26 @@ class CheckpointSaver:
         self._prune({name, *ranking[: max(self.keep_best, 1)]})
         return path
 
+    def metrics(self) -> dict[str, float]:
+        """Nothing that the caller does not see: a save is over when it returns."""
+        return {}
+
+    def flush(self) -> None:
+        """Do nothing: every save has finished when it returns."""
+
     def close(self) -> None:
         """Do nothing: every save has finished when it returns."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def _ranking(self) -> list[str]:
         """Names of the scored checkpoints, best first; of equal ranks the newer one leads."""
@@ -76,8 +131,22 @@ class CheckpointSaver:
             del self._saved[name]
 
 
+def _read_back(path: Path, facts: Facts) -> None:
+    """Raise unless the file holds what was written; a wrong one is deleted, as nobody can use it."""
+    try:
+        found = checked_facts(path)
+        if found != facts:
+            raise CorruptFile(path, "header", f"holds {found}, written was {facts}")
+    except CorruptFile as error:
+        path.unlink(missing_ok=True)
+        raise SaveFailed(f"not what was written: {error}") from error
+
+
 class NullSaver:
     """Saves nothing: for runs that leave no checkpoint."""
+
+    on_error = "continue"
+    saved_frames = None
 
     def __init__(self, *, directory: Path) -> None:
         self.directory = Path(directory)
@@ -91,5 +160,18 @@ class NullSaver:
     ) -> None:
         """Do nothing."""
 
+    def metrics(self) -> dict[str, float]:
+        """None."""
+        return {}
+
+    def flush(self) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Do nothing."""

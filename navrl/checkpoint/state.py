@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from navrl.checkpoint import container, tree
 from navrl.checkpoint.container import CorruptFile
 from navrl.checkpoint.directory import frames_of
@@ -27,15 +29,35 @@ class Facts(NamedTuple):
         return None if self.score is None else (self.stage, self.score)
 
 
+class Content(NamedTuple):
+    """A state as `tree.flatten` gives it, and what it is known by."""
+
+    tensors: Mapping[str, Tensor]
+    skeleton: Any
+    frames: int
+    stage: int
+    score: float | None  # finite
+
+
+def flat(state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0) -> Content:
+    """What to write of a state; its tensors are still those of the state."""
+    if score is not None:
+        score = float(score) if math.isfinite(score) else None  # as good as none
+    return Content(*tree.flatten(dict(state)), frames, stage, score)
+
+
+def write_content(path: Path, content: Content) -> Facts:
+    """Write one checkpoint atomically and durably."""
+    tensors, skeleton, frames, stage, score = content
+    meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
+    return Facts(frames, stage, score, container.write(path, tensors, meta))
+
+
 def write_state(
     path: Path, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
 ) -> Facts:
     """Write one checkpoint atomically and durably; a score that is not finite counts as none."""
-    if score is not None:
-        score = float(score) if math.isfinite(score) else None
-    tensors, skeleton = tree.flatten(dict(state))
-    meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
-    return Facts(frames, stage, score, container.write(path, tensors, meta))
+    return write_content(path, flat(state, frames=frames, score=score, stage=stage))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -47,13 +69,18 @@ def load(path: Path) -> dict[str, Any]:
 def intact_facts(path: Path) -> Facts | None:
     """The facts of a `step_<frames>.ckpt` file; None, and one warning, if it cannot be trusted."""
     try:
-        _, frames, stage, score = _read(path)
-        if frames != frames_of(path.name):
-            raise CorruptFile(path, "header", f"holds the state after {frames} frames")
-        return Facts(frames, stage, score, container.read_digest(path))
+        return checked_facts(path)
     except (CorruptFile, OSError) as error:
         warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=2)
         return None
+
+
+def checked_facts(path: Path) -> Facts:
+    """The facts of a `step_<frames>.ckpt` file, every byte of which was read and checked."""
+    _, frames, stage, score = _read(path)
+    if frames != frames_of(path.name):
+        raise CorruptFile(path, "header", f"holds the state after {frames} frames")
+    return Facts(frames, stage, score, container.read_digest(path))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], int, int, float | None]:

@@ -101,7 +101,10 @@ class League(Pilot):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of state_dict, once the seats are dealt again."""
-        self._changes.copy_(state["changes"])
+        if (
+            state["changes"].shape == self._changes.shape
+        ):  # else all episodes begin anew, with no past
+            self._changes.copy_(state["changes"])
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
         """How often the seat had changed when the episode began, then the memories of the scripts."""

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,59 +10,9 @@ import torch
 
 from navrl.checkpoint import CheckpointSaver, NullSaver, container, find, load
 
-PROBE = """
-import os, random, signal, sys, time, warnings
-from pathlib import Path
-import torch
-from navrl.checkpoint import CheckpointSaver, find, load
-
-torch.set_num_threads(1)  # OpenMP does not survive a fork
-directory, kills = Path(sys.argv[1]) / "run" / "checkpoints", int(sys.argv[2])
-warnings.simplefilter("error")  # a skipped checkpoint would be a broken promise
-rng = random.Random(0)
-last = mid_save = 0
-
-
-def train(step, pipe):
-    saver = CheckpointSaver(directory=directory, keep_last=2, keep_best=1, save_every=1)
-    while True:
-        step += 1
-        os.write(pipe, b"b%d\\n" % step)
-        state = {"step": step, "agent": [torch.full((65_536,), float(step)) for _ in range(4)]}
-        saver.save(state, frames=step, score=float(step % 7))
-        os.write(pipe, b"d%d\\n" % step)
-
-
-for _ in range(kills):
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            train(last, writer)
-        finally:
-            os._exit(1)
-    os.close(writer)
-    report = os.read(reader, 10)  # the first save has begun
-    time.sleep(rng.uniform(0.0, 0.04))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    with os.fdopen(reader, "rb") as rest:
-        words = (report + rest.read()).split()
-    done = max([int(word[1:]) for word in words if word[:1] == b"d"], default=last)
-    mid_save += words[-1][:1] == b"b"
-    if not list(directory.glob("step_*")):
-        continue
-    state = load(find("latest", directory.parent.parent))
-    assert done <= state["step"] <= done + 1, (done, state["step"])
-    assert all((tensor == state["step"]).all() for tensor in state["agent"])
-    last = state["step"]
-    assert len(list(directory.glob(".*.tmp"))) <= 1
-print(last, mid_save)
-"""
-
 
 def saver(directory: Path, **changes: Any) -> CheckpointSaver:
-    options = {"keep_last": 2, "keep_best": 1, "save_every": 3} | changes
+    options = {"keep_last": 2, "keep_best": 1, "save_every": 3, "on_error": "stop"} | changes
     return CheckpointSaver(directory=directory, **options)
 
 
@@ -243,15 +191,3 @@ def test_the_null_saver_touches_nothing(tmp_path: Path) -> None:
     assert writer.save(state(1), frames=1, score=1.0) is None
     writer.close()
     assert os.listdir(tmp_path) == []
-
-
-def test_twenty_kills_lose_no_finished_save(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROBE, str(tmp_path), "20"]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    last, mid_save = map(int, done.stdout.split())
-    assert last >= 3
-    assert mid_save >= 3  # else the kills came too late to prove anything

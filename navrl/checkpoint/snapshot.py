@@ -1,0 +1,33 @@
+"""Copies of a state's tensors in memory that is used again and again."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+class Snapshot:
+    """Memory for one state. Whoever holds it may read it until it is filled again."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, Tensor] = {}
+
+    def fill(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of `tensors` on the CPU: they alias neither these nor another snapshot.
+
+        Memory is allocated only where a shape is new: fresh pages cost several times the copy.
+        """
+        self._own = {name: self._room(name, tensor) for name, tensor in tensors.items()}
+        on_device = False
+        for name, tensor in tensors.items():
+            self._own[name].copy_(tensor.detach(), non_blocking=True)
+            on_device = on_device or tensor.is_cuda
+        if on_device:
+            torch.cuda.synchronize()  # one wait for all copies into pinned memory
+        return dict(self._own)
+
+    def _room(self, name: str, tensor: Tensor) -> Tensor:
+        own = self._own.get(name)
+        if own is not None and own.shape == tensor.shape and own.dtype == tensor.dtype:
+            return own
+        return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)

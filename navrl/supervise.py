@@ -1,0 +1,86 @@
+"""restarts=N: the training runs in a child process, which is started again when it crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
+    """The exit code of the last of at most 1 + `restarts` processes, each of which runs `command`.
+
+    Started again is what crashed: killed by the system, or failed while it trained in `folder`. Wrong options
+    would be as wrong again, and who sends SIGINT or SIGTERM wants an end; the child gets these signals too.
+    """
+    child = _Child()
+    with child.relaying():
+        for attempt in range(restarts + 1):
+            code = child.run(command)
+            crashed = not child.told and _crashed(code, folder, child.pid)
+            if not crashed:
+                break
+            left = restarts - attempt
+            then = f"restart {attempt + 1} of {restarts}" if left else "no restart is left"
+            sys.stderr.write(f"navrl: training {_said(code)}; {then}\n")
+    return 128 - code if code < 0 else code
+
+
+class _Child:
+    """The process of the day, to which signals are relayed."""
+
+    def __init__(self) -> None:
+        self.told = False  # whether somebody asked for an end
+        self.pid = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, command: Sequence[str]) -> int:
+        """Start it and wait for its end."""
+        # A group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
+        self._process = subprocess.Popen(command, process_group=0)
+        self.pid = self._process.pid
+        return self._process.wait()
+
+    @contextlib.contextmanager
+    def relaying(self) -> Iterator[None]:
+        """While open, the child gets our signals."""
+        before = {number: signal.signal(number, self._relay) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _relay(self, number: int, frame: FrameType | None) -> None:
+        self.told = True
+        if self._process is not None:
+            self._process.send_signal(number)
+
+
+def _crashed(code: int, folder: Path, pid: int) -> bool:
+    """Whether the end of that process is worth another attempt."""
+    if code < 0:
+        return -code not in _SIGNALS
+    return code == 1 and _had_begun(folder, pid)
+
+
+def _had_begun(folder: Path, pid: int) -> bool:
+    """Whether the process came to train there: before that, what fails is a folder or an option."""
+    try:
+        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(status.get("pid") == pid)
+
+
+def _said(code: int) -> str:
+    if code > 0:
+        return f"failed with exit code {code}"
+    return f"was killed by {signal.Signals(-code).name}"
