@@ -37,6 +37,9 @@ COMMANDS = {
     "bench-navigation": Command(
         "navrl.bench_navigation", "fly planners and policies", "navrl bench-navigation latest"
     ),
+    "checkpoint": Command(
+        "navrl.checkpoint_files", "look at checkpoints", "navrl checkpoint ls latest"
+    ),
     "import-navrl": Command(
         "navrl.import_navrl", "use published weights", "navrl import-navrl navrl_checkpoint.pt"
     ),

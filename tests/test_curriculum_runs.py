@@ -11,10 +11,10 @@ import pytest
 import navrl.evaluate
 import navrl.train
 from navrl.checkpoint import find, load
+from navrl.checkpoint.compare import differences
 from navrl.checkpoint.state import intact_facts, write_state
 from navrl.loggers import Loggers, read_metrics
 from tests.commands import command, process
-from tests.curriculum.school import differences
 
 CONF = Path(__file__).parent / "curriculum" / "conf"
 TINY = (

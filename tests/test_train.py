@@ -12,9 +12,9 @@ import pytest
 
 import navrl.train
 from navrl.checkpoint import find, load
+from navrl.checkpoint.compare import differences
 from navrl.loggers import Loggers, read_metrics
 from tests.commands import command, process
-from tests.curriculum.school import differences
 
 TINY = ("experiment=debug", "logger=none", "console=lines")
 

@@ -61,17 +61,18 @@ def run_main(function: Callable[[DictConfig], float | None], config_name: str) -
 
 def run_plain(
     parser: argparse.ArgumentParser,
-    function: Callable[[argparse.Namespace], None],
+    function: Callable[[argparse.Namespace], int | None],
     arguments: Sequence[str] | None = None,
 ) -> int:
     """Run function(options) as a command with flags of its own; the exit code, as run_main has them."""
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
-    flags = [flag for action in parser._actions for flag in action.option_strings]
-    refuse = functools.partial(_refuse_flags, parser.prog, flags)
-    setattr(parser, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
+    for each in (parser, *_subparsers(parser)):
+        flags = [flag for action in each._actions for flag in action.option_strings]
+        refuse = functools.partial(_refuse_flags, each.prog, flags)
+        setattr(each, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
     try:
         listen()
-        function(parser.parse_args(arguments))
+        return function(parser.parse_args(arguments)) or 0
     except KeyboardInterrupt as interrupt:
         return _interrupted(interrupt)
     except Exception as error:
@@ -80,7 +81,16 @@ def run_plain(
             raise
         _report(sentence)
         return _exit_code(error)
-    return 0
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Those of its actions, as in `navrl checkpoint ls`."""
+    return [
+        each
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for each in action.choices.values()
+    ]
 
 
 def _refuse_flags(program: str, flags: Sequence[str], message: str) -> None:

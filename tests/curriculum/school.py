@@ -64,26 +64,3 @@ def command(main, *arguments):
         finally:
             GlobalHydra.instance().clear()
     return 0
-
-
-def leaves(tree, path=""):
-    """Every leaf of a checkpoint's state by its path."""
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield from leaves(value, f"{path}/{key}")
-    elif isinstance(tree, (list, tuple)):
-        for index, value in enumerate(tree):
-            yield from leaves(value, f"{path}/{index}")
-    else:
-        yield path, tree
-
-
-def differences(found, expected):
-    """Paths at which two states are not the same bits."""
-    found, expected = dict(leaves(found)), dict(leaves(expected))
-    wrong = sorted(found.keys() ^ expected.keys())
-    for path in found.keys() & expected.keys():
-        one, two = found[path], expected[path]
-        same = torch.equal(one, two) if isinstance(one, torch.Tensor) else one == two
-        wrong += [] if same else [path]
-    return wrong

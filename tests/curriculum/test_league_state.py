@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from navrl.checkpoint.compare import differences
 from navrl.curriculum.league import SelfPlay
 from navrl.ratings import bradley_terry
 from tests.curriculum.club import OPTIONS, Club, Idle, N, league, tag
-from tests.curriculum.school import differences
 
 # ------------------------------------------------------------------ going on
 

@@ -6,11 +6,12 @@ import math
 import pytest
 import torch
 
+from navrl.checkpoint.compare import differences
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.lessons import Lesson, Lessons
 from navrl.evaluate import play
 from tests.curriculum.desk import Bench
-from tests.curriculum.school import SCRIPTS, differences, make_agent, make_env
+from tests.curriculum.school import SCRIPTS, make_agent, make_env
 
 
 def real(env, *, scenarios, opponents, league=None):

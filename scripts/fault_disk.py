@@ -1,0 +1,104 @@
+"""A disk that is full at a random moment: the save fails by name, and what was there stays."""
+
+import contextlib
+import errno
+import os
+import random
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from navrl.checkpoint.directory import checkpoints
+from navrl.checkpoint.state import intact_facts
+
+_OPERATIONS = ("open", "write", "fsync", "replace")
+_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+
+
+class Failures(NamedTuple):
+    """What the failures have cost; all but the first three are to be 0."""
+
+    runs: int
+    refused: int  # saves that raised OSError
+    unhurt: int  # saves that had ended before the operation was due
+    lost: int  # valid checkpoints that are gone, beyond what retention deletes
+    damaged: int  # files under a final name that are not whole
+    other: int  # exceptions that are no OSError
+    stuck: int  # the next save, with room again, failed
+
+
+@contextlib.contextmanager
+def full_disk(operation: str, nth: int, number: int, *, short: bool = False) -> Iterator[None]:
+    """From its nth call on, an operation of `os` fails with that errno; a short write writes half first."""
+    real: Callable[..., Any] = getattr(os, operation)
+    calls = 0
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth and short:
+            return real(arguments[0], arguments[1][: max(1, len(arguments[1]) // 2)])
+        if calls >= nth and not _reads(operation, arguments):
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **options)
+
+    setattr(os, operation, failing)
+    try:
+        yield
+    finally:
+        setattr(os, operation, real)
+
+
+def fill_disks(count: int, place: Path, make: Callable[[Path], Any], seed: int) -> Failures:
+    """`count` savers, each of which meets a failing disk in its third save."""
+    rng = random.Random(seed)
+    totals = dict.fromkeys(Failures._fields[1:], 0)
+    for run in range(count):
+        directory = place / f"full{run}"
+        with make(directory) as saver:
+            _one(saver, rng, totals)
+        shutil.rmtree(directory)
+    return Failures(count, **totals)
+
+
+def _one(saver: Any, rng: random.Random, totals: dict[str, int]) -> None:
+    for step in (1, 2):
+        _save(saver, step)
+    before = {path.name for path in checkpoints(saver.directory)}
+    operation = rng.choice(_OPERATIONS)
+    nth = rng.randrange(1, 12) if operation == "write" else rng.randrange(1, 4)
+    short = operation == "write" and rng.random() < 0.5
+    with full_disk(operation, nth, rng.choice(_ERRORS), short=short):
+        try:
+            _save(saver, 3)
+            totals["unhurt"] += 1
+        except OSError:
+            totals["refused"] += 1
+        except Exception:  # noqa: BLE001 (to be counted is all that can happen to it)
+            totals["other"] += 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {path.name: intact_facts(path) for path in checkpoints(saver.directory)}
+    intact = {name for name, facts in found.items() if facts is not None}
+    totals["damaged"] += len(found) - len(intact)
+    kept = len(intact & before) + (len(intact) > len(intact & before))
+    totals["lost"] += max(0, 2 - kept)  # keep_last=2: one may go once the third is there
+    try:
+        _save(saver, 4)
+        totals["stuck"] += saver.saved_frames != 4
+    except OSError:
+        totals["stuck"] += 1
+
+
+def _save(saver: Any, step: int) -> None:
+    """A save that is on the disk when this returns."""
+    saver.save({"agent": torch.full((4096,), float(step))}, frames=step, score=None)
+    saver.flush()
+
+
+def _reads(operation: str, arguments: tuple[Any, ...]) -> bool:
+    return operation == "open" and not arguments[1] & (os.O_WRONLY | os.O_RDWR)
