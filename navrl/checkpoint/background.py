@@ -107,10 +107,12 @@ class AsyncSaver:
         self._seconds["time/save_wait"] += got_room - began
         self._seconds["time/save_snapshot"] += time.perf_counter() - got_room
         with self._changed:
+            failure, self._failure = self._failure, None
             self._waiting.append(_Job(content, snapshot))
             self._changed.notify_all()
         self._start()
-        self._raise_failure()
+        if failure is not None:
+            raise failure
         return self.directory / step_name(frames)
 
     def metrics(self) -> dict[str, float]:
