@@ -191,21 +191,23 @@ def _build(start: Start) -> Learners:
         agent=agent,
         measure=partial(_examined, cfg, agent),
     )
+    saved = start.saved  # before the run is opened: what does not fit changes nothing there
+    if saved is not None:
+        load_agent(agent, saved, start.origin)
+    if saved is not None and not start.keeps_episodes:
+        curriculum.load_state_dict(saved["curriculum"])
+        env.set_seed(cfg.seed)  # the collector begins episodes of the curriculum's stage
     collector = build(cfg.collector)(
         env=env,
         policy=agent.policy,
         rollout_steps=cfg.rollout_steps,
         total_frames=(start.total - start.done) * frames_per_iteration,
     )
-    if start.saved is not None:  # before the run is opened: what does not fit changes nothing there
-        load_agent(agent, start.saved, start.origin)
-        if start.keeps_episodes:
-            with naming_changes(cfg):
-                env.load_runtime_state(start.saved["env"])
-            collector.load_runtime_state(start.saved["collector"])
-        curriculum.load_state_dict(start.saved["curriculum"])
-        if not start.keeps_episodes:
-            env.set_seed(cfg.seed)  # the first episodes are of the curriculum's stage
+    if saved is not None and start.keeps_episodes:
+        with naming_changes(cfg):
+            env.load_runtime_state(saved["env"])
+        curriculum.load_state_dict(saved["curriculum"])
+        collector.load_runtime_state(saved["collector"])
     return Learners(env, agent, collector, curriculum)
 
 
