@@ -117,7 +117,7 @@ def test_an_exported_policy_is_small_and_can_be_evaluated(tmp_path, monkeypatch,
     [
         (["ls", "nowhere"], "'nowhere'"),
         (["ls"], "the following arguments are required: checkpoint"),
-        (["show", "run", "--dept", "2"], "did you mean"),
+        (["show", "run", "--deepth", "2"], "did you mean"),
         (["export", "run", "no/such/folder/x"], "change OUTPUT"),
         (["ls", "outputs"], "holds no checkpoints"),
     ],

@@ -26,7 +26,10 @@ CASES = {
         *(*COMBAT, "env.team_size=2", "observation=entities"),
         *("action=discrete_fine", "checkpoint=async"),
     ),
-    "combat cold_start": (*COMBAT, "curriculum=cold_start", "curriculum.check_every=2"),
+    "combat cold_start": (  # its gates want 30 episodes against each opponent
+        *(*COMBAT, "curriculum=cold_start", "curriculum.check_every=2"),
+        *("num_envs=120", "rollout_steps=4", "total_frames=1920"),
+    ),
     "combat league": (
         *(*COMBAT, "curriculum=league", "curriculum.self_play.snapshot_every=64"),
         "checkpoint=async",
