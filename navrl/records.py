@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from navrl.checkpoint import rng_state, set_rng_state
+from navrl.checkpoint import SaveFailed, rng_state, set_rng_state
 from navrl.config import to_json
 from navrl.loggers import Loggers
 from navrl.run import RunDirectory
@@ -49,7 +49,7 @@ def save(
         records.run.set_status("running")  # with the frames that a crash would lose nothing of
     except OSError as error:
         if last or saver.on_error == "stop":
-            raise
+            raise SaveFailed(f"training ends without a checkpoint: {error}") from error
         note(f"not saved ({error}); the run goes on and tries again")
 
 

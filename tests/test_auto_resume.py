@@ -12,6 +12,7 @@ from navrl.loggers import read_metrics
 from tests.commands import command, process
 from tests.halting import STOP_AFTER, train_and_halt
 
+pytestmark = pytest.mark.commands
 TINY = (
     *("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank"),
     *("num_envs=8", "checkpoint.save_every=1"),

@@ -1,7 +1,6 @@
 """Whatever is trained, by whatever saver: stopped half way and resumed it ends with the same bits."""
 
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from navrl.loggers import read_metrics
 from tests.commands import process
 from tests.halting import STOP_AFTER, train_and_halt
 
-CONF = Path(__file__).parent / "curriculum" / "conf"
+pytestmark = pytest.mark.commands
 TINY = (
     *("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "eval_episodes=2"),
     *("num_envs=8", "total_frames=256", "resume=auto", "hydra.run.dir=outputs/run"),
