@@ -53,21 +53,20 @@ def saver_in(directory: Path, when_full: str) -> AsyncSaver:
 
 
 def snapshots(directory: Path, size_mb: float, saves: int) -> str:
-    """Milliseconds of save() in the calling thread, the disk having time to keep up."""
+    """Milliseconds of save() in the calling thread, while nothing else is being written."""
     state, seconds = state_of(size_mb), []
     with saver_in(directory, "wait") as saver:
         for frames in range(saves + 4):  # the first ones allocate
-            began, queued = time.perf_counter(), queued_s()
+            began, spent = time.perf_counter(), time.thread_time()
             saver.save(state, frames=frames, score=None)
-            queued = queued_s() - queued
-            wall = time.perf_counter() - began
-            seconds.append((wall - queued, wall))
+            seconds.append((time.thread_time() - spent, time.perf_counter() - began))
             saver.flush()
     own, walls = (sorted(1000.0 * it for it in column) for column in zip(*seconds[4:], strict=True))
     limit = 5.0 + max(0.0, size_mb - 2.0)
     return (
-        f"snapshot of {size_mb:>3} MB: median {statistics.median(own):.2f} ms, p99 {p99(own):.2f} ms, with "
-        f"waiting for a core {p99(walls):.2f} ms, of {saves}; limit of p99 {limit:.0f} ms"
+        f"snapshot of {size_mb:>3} MB: median {statistics.median(own):.2f} ms, p99 {p99(own):.2f} ms of the "
+        f"thread's CPU time; wall clock median {statistics.median(walls):.2f} ms, p99 {p99(walls):.2f} ms; "
+        f"{saves} of them; limit of p99 {limit:.0f} ms"
     )
 
 
