@@ -87,13 +87,15 @@ class Records(NamedTuple):
     run: RunDirectory
     saver: Any
     loggers: Loggers
+    rollouts: Any
 
 
 def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
     """Everything between opening and closing the run directory."""
     cfg, env = start.cfg, learners.env
     with _loggers(start, learners, run) as loggers:
-        records = Records(run, build(cfg.checkpoint)(directory=run.checkpoints), loggers)
+        saver = build(cfg.checkpoint)(directory=run.checkpoints)
+        records = Records(run, saver, loggers, build(cfg.rollouts)(directory=run.path / "rollouts"))
         loggers.note(notes.banner(cfg, learners, run.path, start.total))
         if start.saved is not None:
             changed = changes(start.saved["config"], to_json(cfg))
@@ -127,12 +129,13 @@ def _loop(
     """Collect with one policy version, learn from it, forget it; the last iteration's metrics."""
     cfg = start.cfg
     env, agent, collector, curriculum = learners
-    run, saver, loggers = records
+    run, saver, loggers, rollouts = records
     frames = run.frames = start.done * cfg.num_envs * cfg.rollout_steps
     total_frames = start.total * cfg.num_envs * cfg.rollout_steps
     monitor = Monitor(device=env.device, total_frames=total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
     for iteration, rollout in enumerate(_timed(collector, monitor), start.done + 1):
+        rollouts.after(iteration, rollout, loggers.note)
         with monitor.section("update"):
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)
