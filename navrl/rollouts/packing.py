@@ -53,7 +53,7 @@ def wanted(meta: Mapping[str, Any], keys: Collection[Key]) -> list[int]:
     chosen = {key for key in held if any(key[: len(it)] == it for it in keys)}
     for it in keys:
         if not any(key[: len(it)] == it for key in held):
-            raise KeyError(f"no key {'/'.join(it)!r}; there are {', '.join(map('/'.join, held))}")
+            raise ValueError(f"no key {'/'.join(it)!r}; there are {', '.join(map('/'.join, held))}")
     doubled = {held[number] for number in meta["doubled"]} & chosen
     chosen |= {key[1:] for key in doubled}
     return [i for i, key in enumerate(held) if key in chosen] + ([len(held)] if doubled else [])
@@ -100,7 +100,7 @@ def _walk(
         elif isinstance(item, TensorDictBase):
             groups[key] = list(item.batch_size)
             for ours, theirs in zip((leaves, values, groups), _walk(item, key, drop), strict=True):
-                ours.update(theirs)  # type: ignore[attr-defined]
+                ours.update(theirs)
         else:
             raise TypeError(f"{'/'.join(key)} is a {type(item).__name__}, which cannot be stored")
     return leaves, values, groups

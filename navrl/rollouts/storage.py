@@ -14,8 +14,8 @@ from navrl.rollouts.packing import Key, pack, unpack, wanted
 _KIND = "rollout"
 _NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")
 _TIME_AXIS = 1
-_META = {"kind": str, "iteration": int, "batch_size": list, "groups": list, "values": list}
-_META |= {"keys": list, "doubled": list, "dimensions": (list, type(None))}
+_META: dict[str, Any] = {"batch_size": list, "dimensions": list | None, "groups": list}
+_META |= {"values": list, "keys": list, "doubled": list, "kind": str, "iteration": int}
 
 
 class RolloutStorage:
@@ -45,7 +45,7 @@ class RolloutStorage:
         atomic.sweep(self.directory)
 
     def after(self, iteration: int, rollout: TensorDictBase, tell: Callable[[str], None]) -> None:
-        """Save the rollout if it is its turn; the first one has number 1. A full disk costs only this file."""
+        """Save the rollout if it is its turn; the first has number 1. A full disk costs this file only."""
         if iteration % self.save_every:
             return
         try:
@@ -69,7 +69,7 @@ class RolloutStorage:
     def _prune(self, newest: int) -> None:
         """Delete older files than the newest `keep_last`.
 
-        Later ones than this one are of a run that was taken back to before them; they are overwritten in turn.
+        Later ones are of a run that was taken back to before them; they are overwritten in turn.
         """
         past = [path for path in stored_rollouts(self.directory) if iteration_of(path) <= newest]
         for path in past[: -self.keep_last] if self.keep_last else []:
