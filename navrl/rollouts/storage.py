@@ -102,7 +102,10 @@ def iteration_of(path: Path) -> int:
 
 
 def load_rollout(
-    path: Path, keys: Collection[str | Key] | None = None, mmap: bool = False
+    path: Path,
+    keys: Collection[str | Key] | None = None,
+    mmap: bool = False,
+    max_bytes: int = container.MAX_BYTES,
 ) -> TensorDict:
     """The rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
 
@@ -110,13 +113,14 @@ def load_rollout(
     stays in the file's memory.
     """
     path = Path(path)
-    header = container.read_header(path)
+    header = container.read_header(path, max_bytes)
     meta = _checked(path, header.meta, len(header.rows))
     chosen = None if keys is None else [_key(key) for key in keys]
     rows = header.rows
     if chosen is not None:
         rows = [rows[number] for number in wanted(meta, chosen)]
-    tensors, again = container.read(path, names=[row.name for row in rows], mapped=mmap)
+    names = [row.name for row in rows]
+    tensors, again = container.read(path, max_bytes, names=names, mapped=mmap)
     numbers = {row.name: number for number, row in enumerate(header.rows)}
     try:
         if again != meta:
