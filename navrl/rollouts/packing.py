@@ -50,9 +50,9 @@ def pack(rollout: TensorDictBase, drop: Collection[Key] = ()) -> Packed:
 def wanted(meta: Mapping[str, Any], keys: Collection[Key]) -> list[int]:
     """The numbers of the tensors that it takes to have these keys, or all that is below them."""
     held = [tuple(key) for key in meta["keys"]]
-    chosen = {key for key in held if any(key[: len(it)] == it for it in keys)}
+    chosen = {key for key in held if _is_below(key, keys)}
     for it in keys:
-        if not any(key[: len(it)] == it for key in held):
+        if not any(_is_below(key, [it]) for key in held):
             raise ValueError(f"no key {'/'.join(it)!r}; there are {', '.join(map('/'.join, held))}")
     doubled = {held[number] for number in meta["doubled"]} & chosen
     chosen |= {key[1:] for key in doubled}
@@ -63,23 +63,37 @@ def unpack(
     tensors: Mapping[int, Tensor], meta: Mapping[str, Any], keys: Collection[Key] | None
 ) -> TensorDict:
     """The rollout of these tensors by number, or what `keys` names of it; ValueError if they do not fit."""
-    size = meta["batch_size"]
     held = {tuple(key): tensors[i] for i, key in enumerate(meta["keys"]) if i in tensors}
     for number in meta["doubled"]:
         key = tuple(meta["keys"][number])
         if key in held:
             held[key] = _restored(held[key[1:]], held[key], tensors[len(meta["keys"])])
-    rollout = TensorDict({}, batch_size=size)
-    for path, batch_size in meta["groups"]:
-        if keys is None or any(key[: len(path)] == tuple(path) for key in held):
-            rollout[tuple(path)] = TensorDict({}, batch_size=batch_size)
+    if keys is not None:
+        held = {key: tensor for key, tensor in held.items() if _is_below(key, keys)}
+    rollout = _groups(meta, None if keys is None else held)
     for key, tensor in held.items():
-        if keys is None or any(key[: len(it)] == it for it in keys):
-            rollout[key] = tensor
+        rollout[key] = tensor
     for path, value in meta["values"]:
         rollout.set_non_tensor(tuple(path), value)
     rollout.names = meta["dimensions"]
     return rollout
+
+
+def _groups(meta: Mapping[str, Any], held: Collection[Key] | None) -> TensorDict:
+    """The tree without its leaves; of `held` leaves only, if that is given."""
+    size = meta["batch_size"]
+    tree = TensorDict({}, batch_size=size)
+    for names, batch_size in meta["groups"]:
+        path = tuple(names)
+        if batch_size[: len(size)] != size:
+            raise ValueError(f"{'/'.join(path)} has another batch size than what it is part of")
+        if held is None or any(_is_below(key, [path]) for key in held):
+            tree[path] = TensorDict({}, batch_size=batch_size)
+    return tree
+
+
+def _is_below(key: Key, places: Collection[Key]) -> bool:
+    return any(key[: len(place)] == place for place in places)
 
 
 def _walk(
