@@ -1,6 +1,6 @@
 """What files cost: a navigation rollout and a trained state, written and read in every way.
 
-    .venv/bin/python scripts/bench_container.py [--iterations 4] [world=pillars] [num_envs=1024] ...
+    .venv/bin/python scripts/bench_container.py [--iterations 12] [world=pillars] [num_envs=1024] ...
 
 Takes the options of `python -m navrl.train`. Rates count the bytes of the tensors in memory: of those in the
 file, not of what it leaves out. CPU seconds are those of all threads together.
@@ -40,7 +40,9 @@ class Best(NamedTuple):
 def main() -> None:
     """Print everything."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--iterations", type=int, default=4, help="of training before; default: 4")
+    parser.add_argument(
+        "--iterations", type=int, default=12, help="of training before; default: 12"
+    )
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
     torch.set_num_threads(1)
