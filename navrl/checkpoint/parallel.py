@@ -1,7 +1,7 @@
 """The same work on many pieces, by a few threads when it is worth starting them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ Done = TypeVar("Done")
 
 
 def each(
-    function: Callable[[Job], Done], jobs: Iterable[Job], total_bytes: int, threads: int | None
+    function: Callable[[Job], Done], jobs: Sequence[Job], total_bytes: int, threads: int | None
 ) -> Iterator[Done]:
     """The results in the order of the jobs; `threads` null means as many as there are cores, up to 4."""
     if threads is not None and threads < 1:
@@ -24,4 +24,10 @@ def each(
         return
     # numpy, lz4, zlib and hashlib free the interpreter lock, so threads do.
     with ThreadPoolExecutor(count, "navrl-container") as pool:
-        yield from pool.map(function, jobs)
+        try:
+            results = pool.map(function, jobs)
+        except (
+            RuntimeError
+        ):  # the program is ending, but a last save in a thread of its own may not be lost
+            results = map(function, jobs)
+        yield from results

@@ -125,6 +125,18 @@ def test_a_tensor_that_changes_slowly_is_laid_out_by_time(tmp_path: Path) -> Non
     assert_same(read(tmp_path / "by_time")[0], {"scan": scans})
 
 
+def test_a_flipped_bit_in_what_is_compressed_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write(path, mixture(), {}, compress=Compress.AUTO, time_axis=2)
+    intact = path.read_bytes()
+    for position in range(0, 8 * len(intact), 8 * len(intact) // 300 | 1):
+        changed = bytearray(intact)
+        changed[position // 8] ^= 1 << position % 8
+        path.write_bytes(changed)
+        with pytest.raises(CorruptFile):
+            read(path)
+
+
 def test_named_tensors_are_read_and_the_others_not_even_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "x"
     write(path, mixture(), {"n": 1}, compress=Compress.AUTO, time_axis=2)
@@ -172,6 +184,16 @@ def test_the_size_in_memory_is_limited_too(tmp_path: Path) -> None:
     with pytest.raises(CorruptFile, match="1,048,588 bytes of tensors, at most 100,000 are read"):
         read(path, max_bytes=100_000)
     assert read(path, max_bytes=100_000, names=["b"])[0]["b"].tolist() == [1, 1, 1]
+
+
+def test_a_save_that_the_end_of_the_program_overtakes_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From then on Python refuses work for its pools, though other threads still run."""
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    large = {"large": torch.arange(2.0**21)}
+    write(tmp_path / "x", large, {}, threads=2)
+    assert_same(read(tmp_path / "x", threads=2)[0], large)
 
 
 def test_no_thread_is_no_answer(tmp_path: Path) -> None:
