@@ -104,7 +104,7 @@ def _named(path: Path, rows: list[Row], names: Collection[str]) -> list[Row]:
     absent = set(names) - {row.name for row in rows}
     if absent:
         held = ", ".join(repr(row.name) for row in rows[:20])
-        raise KeyError(
+        raise ValueError(
             f"{path} has no tensor {', '.join(map(repr, sorted(absent)))}; it has {held}"
         )
     return [row for row in rows if row.name in names]
