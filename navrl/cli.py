@@ -43,6 +43,9 @@ COMMANDS = {
     "import-navrl": Command(
         "navrl.import_navrl", "use published weights", "navrl import-navrl navrl_checkpoint.pt"
     ),
+    "rollouts": Command(
+        "navrl.stored", "look at rollouts on disk", "navrl rollouts ls outputs/latest"
+    ),
     "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
 }
 

@@ -17,6 +17,7 @@ class Records(NamedTuple):
     run: RunDirectory
     saver: Any
     loggers: Loggers
+    rollouts: Any  # what keeps collected experience on disk
 
 
 def state_of(start: Start, learners: Any, records: Records, iteration: int) -> dict[str, Any]:

@@ -106,7 +106,8 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
     cfg, env = start.cfg, learners.env
     with _loggers(start, learners, run) as loggers:
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
-        records = Records(run, saver, loggers)
+        rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
+        records = Records(run, saver, loggers, rollouts)
         loggers.note(notes.banner(cfg, learners, run.path, start.total))
         if start.saved is not None:
             changed = changes(start.saved["config"], to_json(cfg))
@@ -136,11 +137,13 @@ def _loop(
     """Collect with one policy version, learn from it, forget it; the last iteration's metrics."""
     cfg = start.cfg
     env, agent, collector, curriculum = learners
-    run, saver, loggers = records
+    run, saver, loggers, rollouts = records
     frames = run.frames = start.frames
     monitor = Monitor(device=env.device, total_frames=start.total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
     for iteration, rollout in enumerate(_timed(collector, monitor), start.done + 1):
+        with monitor.section("rollouts"):
+            rollouts.after(iteration, rollout, loggers.note)
         with monitor.section("update"):
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)

@@ -32,7 +32,12 @@ class Kills(NamedTuple):
 def sync_saver(directory: Path) -> Any:
     """checkpoint=sync."""
     return CheckpointSaver(
-        directory=directory, keep_last=2, keep_best=1, save_every=1, on_error="stop"
+        directory=directory,
+        keep_last=2,
+        keep_best=1,
+        save_every=1,
+        on_error="stop",
+        compress="nothing",
     )
 
 
@@ -44,6 +49,7 @@ def async_saver(directory: Path) -> Any:
         keep_best=1,
         save_every=1,
         on_error="stop",
+        compress="nothing",
         queue_size=1,
         when_full="wait",
     )

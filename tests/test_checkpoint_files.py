@@ -27,7 +27,12 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     directory = tmp_path / "outputs" / "run" / "checkpoints"
     saver = CheckpointSaver(
-        directory=directory, keep_last=9, keep_best=1, save_every=1, on_error="stop"
+        directory=directory,
+        keep_last=9,
+        keep_best=1,
+        save_every=1,
+        on_error="stop",
+        compress="nothing",
     )
     for frames, score in ((1000, 0.5), (2000, 0.25), (3000, None)):
         newest = saver.save(state(float(frames)), frames=frames, score=score, stage=frames // 2000)

@@ -12,7 +12,7 @@ from navrl.config import compose, to_json
 CONF = Path(__file__).resolve().parents[1] / "conf"
 GROUPS = (
     *("env", "agent", "scenario", "reward", "opponent"),
-    *("observation", "action", "curriculum", "collector", "checkpoint", "logger"),
+    *("observation", "action", "curriculum", "collector", "checkpoint", "rollouts", "logger"),
 )
 
 # Keyword-only parameters that the code supplies when it calls what a `_partial_: true` node gives,
@@ -23,6 +23,7 @@ RUNTIME = {
     "curriculum": {"env", "agent", "measure"},
     "collector": {"env", "policy", "rollout_steps", "total_frames"},
     "checkpoint": {"directory"},
+    "rollouts": {"directory"},
     "logger": {"directory", "name", "config"},
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 
-def replace_file(path: Path, parts: Iterable[bytes | bytearray]) -> None:
+def replace_file(path: Path, parts: Iterable[bytes | bytearray | memoryview]) -> None:
     """Make `path` hold the parts, durably; on any failure `path` is untouched and no temp stays."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     # O_EXCL and an unguessable name: never write through a file or link somebody placed there.
@@ -55,7 +55,7 @@ def sweep(directory: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _write_all(descriptor: int, part: bytes | bytearray) -> None:
+def _write_all(descriptor: int, part: bytes | bytearray | memoryview) -> None:
     left = memoryview(part)
     while left:  # write() may stop short: near a full disk, or beyond 2 GiB
         left = left[os.write(descriptor, left) :]

@@ -44,6 +44,7 @@ class AsyncSaver:
         keep_best: int,
         save_every: int,
         on_error: str,
+        compress: str,
         queue_size: int,
         when_full: str,
     ) -> None:
@@ -60,6 +61,7 @@ class AsyncSaver:
             keep_best=keep_best,
             save_every=save_every,
             on_error=on_error,
+            compress=compress,
         )
         self.directory, self.on_error = self._writer.directory, on_error
         self.when_full, self.dropped, self.failed = when_full, 0, 0

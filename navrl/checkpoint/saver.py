@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from navrl.checkpoint import atomic
-from navrl.checkpoint.container import CorruptFile
+from navrl.checkpoint.container import Compress, CorruptFile
 from navrl.checkpoint.directory import BEST, LATEST, checkpoints, step_name, write_pointer
 from navrl.checkpoint.state import (
     Content,
@@ -18,6 +18,7 @@ from navrl.checkpoint.state import (
 )
 
 ON_ERROR = ("continue", "stop")
+COMPRESS = tuple(each.value for each in Compress)
 
 
 class SaveFailed(OSError):  # noqa: N818 (it says what it is without a suffix)
@@ -28,7 +29,14 @@ class CheckpointSaver:
     """Writes checkpoints into one directory, of which it is the only writer."""
 
     def __init__(
-        self, *, directory: Path, keep_last: int, keep_best: int, save_every: int, on_error: str
+        self,
+        *,
+        directory: Path,
+        keep_last: int,
+        keep_best: int,
+        save_every: int,
+        on_error: str,
+        compress: str,
     ) -> None:
         """`save_every` counts iterations; the newest and the best by stage and score are kept.
 
@@ -38,6 +46,11 @@ class CheckpointSaver:
             raise ValueError(
                 f"checkpoint.on_error = {on_error}; expected {' or '.join(ON_ERROR)}; "
                 "change checkpoint.on_error"
+            )
+        if compress not in COMPRESS:
+            raise ValueError(
+                f"checkpoint.compress = {compress}; expected {', '.join(COMPRESS)}; "
+                "change checkpoint.compress"
             )
         for option, value, least in (
             ("keep_last", keep_last, 1),
@@ -51,6 +64,7 @@ class CheckpointSaver:
         self.keep_best = keep_best
         self.save_every = save_every
         self.on_error = on_error
+        self.compress = Compress(compress)
         atomic.make_directory(self.directory)
         atomic.sweep(self.directory)
         # Damaged files do not count, else an intact one would be deleted to keep them.
@@ -77,7 +91,7 @@ class CheckpointSaver:
         """Write what was flattened before; pointers move only once the file was read back."""
         name = step_name(content.frames)
         path = self.directory / name
-        facts = write_content(path, content)
+        facts = write_content(path, content, self.compress)
         _read_back(path, facts)
         self._saved[name] = facts
         write_pointer(self.directory, LATEST, name, self._saved[name].sha256)

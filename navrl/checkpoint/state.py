@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from navrl.checkpoint import container, tree
-from navrl.checkpoint.container import CorruptFile
+from navrl.checkpoint.container import Compress, CorruptFile
 from navrl.checkpoint.directory import frames_of
 
 _KIND = "checkpoint"
@@ -46,11 +46,12 @@ def flat(state: Mapping[str, Any], *, frames: int, score: float | None, stage: i
     return Content(*tree.flatten(dict(state)), frames, stage, score)
 
 
-def write_content(path: Path, content: Content) -> Facts:
+def write_content(path: Path, content: Content, compress: Compress = Compress.NOTHING) -> Facts:
     """Write one checkpoint atomically and durably."""
     tensors, skeleton, frames, stage, score = content
     meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
-    return Facts(frames, stage, score, container.write(path, tensors, meta))
+    sha256 = container.write(path, tensors, meta, compress=compress)
+    return Facts(frames, stage, score, sha256)
 
 
 def write_state(

@@ -66,8 +66,11 @@ def run_plain(
 ) -> int:
     """Run function(options) as a command with flags of its own; the exit code, as run_main has them."""
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
-    for each in (parser, *_subparsers(parser)):
-        flags = [flag for action in each._actions for flag in action.option_strings]
+    inner = _subparsers(parser)
+    for each in (parser, *inner):
+        # A subparser leaves a flag that it does not know to its parent, who complains.
+        asked = (each, *inner) if each is parser else (each,)
+        flags = [flag for one in asked for action in one._actions for flag in action.option_strings]
         refuse = functools.partial(_refuse_flags, each.prog, flags)
         setattr(each, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
     try:

@@ -14,7 +14,7 @@ _PRESETS = ("experiment", "sweep")  # what they said is in the saved configurati
 # A run of others is another run.
 _KEPT = ("seed", "rollout_steps", "env", "agent", "observation", "action")
 # These write files or talk to servers, so they come from this installation and never from a file.
-_LOCAL = ("logger", "checkpoint", "collector")
+_LOCAL = ("logger", "checkpoint", "collector", "rollouts")
 # These change no result, or the banner says them.
 _SILENT = ("resume", "restarts", "total_frames", "console", "device", "threads", "compile", *_LOCAL)
 _MOST_TOLD = 6

@@ -1,8 +1,17 @@
 """Rollouts: collecting experience and carrying it."""
 
 from navrl.rollouts.episodes import episode_metrics, episode_sums
+from navrl.rollouts.storage import NullRollouts, RolloutStorage, load_rollout
 from navrl.rollouts.sync import SyncCollector
 
 SyncDataCollector = SyncCollector  # the name that TorchRL's own class had before 0.11
 
-__all__ = ["SyncCollector", "SyncDataCollector", "episode_metrics", "episode_sums"]
+__all__ = [
+    "NullRollouts",
+    "RolloutStorage",
+    "SyncCollector",
+    "SyncDataCollector",
+    "episode_metrics",
+    "episode_sums",
+    "load_rollout",
+]

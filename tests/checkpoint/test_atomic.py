@@ -61,7 +61,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_temp(
 ) -> None:
     real = getattr(os, operation)
     calls = 0
-    nth = 3 if operation == "write" else 1
+    nth = 2 if operation == "write" else 1
 
     def fail(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls

@@ -20,7 +20,13 @@ from navrl.checkpoint.snapshot import Snapshot
 
 def saver(directory, **changes):
     options = {
-        **{"keep_last": 99, "keep_best": 1, "save_every": 1, "on_error": "stop"},
+        **{
+            "keep_last": 99,
+            "keep_best": 1,
+            "save_every": 1,
+            "on_error": "stop",
+            "compress": "nothing",
+        },
         **{"queue_size": 1, "when_full": "wait"},
     }
     return AsyncSaver(directory=directory, **(options | changes))
@@ -192,7 +198,7 @@ def test_a_process_that_just_ends_loses_nothing(tmp_path):
     script = (
         "import sys, torch; from pathlib import Path; from navrl.checkpoint import AsyncSaver\n"
         "saver = AsyncSaver(directory=Path(sys.argv[1]), keep_last=9, keep_best=0, save_every=1,"
-        " on_error='stop', queue_size=4, when_full='wait')\n"
+        " on_error='stop', compress='nothing', queue_size=4, when_full='wait')\n"
         "for step in (1, 2, 3): saver.save({'x': torch.ones(300_000)}, frames=step, score=None)\n"
     )
     root = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from tests.checkpoint.power import Trace
 from tests.commands import process
 
 ASYNC = {
-    **{"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "stop"},
+    **{"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "stop", "compress": "nothing"},
     **{"queue_size": 1, "when_full": "wait"},
 }
 
@@ -116,7 +116,10 @@ def test_the_same_check_finds_the_shallow_copy(tmp_path):
 
 
 def test_the_synchronous_saver_passes_it_too(tmp_path):
-    options = {name: ASYNC[name] for name in ("keep_last", "keep_best", "save_every", "on_error")}
+    options = {
+        name: ASYNC[name]
+        for name in ("keep_last", "keep_best", "save_every", "on_error", "compress")
+    }
     assert torn(CheckpointSaver(directory=tmp_path, **options), 9) == 0
 
 

@@ -28,7 +28,12 @@ def make_run(outputs: Path, name: str, *scores: float | None, saved_at_s: int = 
     """A run whose checkpoints hold their own frames: 1, 2, ..."""
     directory = outputs / name / "checkpoints"
     saver = CheckpointSaver(
-        directory=directory, keep_last=9, keep_best=9, save_every=1, on_error="stop"
+        directory=directory,
+        keep_last=9,
+        keep_best=9,
+        save_every=1,
+        on_error="stop",
+        compress="nothing",
     )
     for frames, score in enumerate(scores, start=1):
         path = saver.save({"run": name, "frames": frames}, frames=frames, score=score)
@@ -203,7 +208,12 @@ def test_the_step_after_resuming_is_bit_identical(tmp_path: Path) -> None:
     model, optimiser = trained(seed=1)
     state = {"model": model.state_dict(), "optim": optimiser.state_dict(), "rng": rng_state()}
     saver = CheckpointSaver(
-        directory=tmp_path, keep_last=1, keep_best=0, save_every=1, on_error="stop"
+        directory=tmp_path,
+        keep_last=1,
+        keep_best=0,
+        save_every=1,
+        on_error="stop",
+        compress="nothing",
     )
     path = saver.save(state, frames=1, score=None)
     expected = learn(model, optimiser)

@@ -12,7 +12,13 @@ from navrl.checkpoint import CheckpointSaver, NullSaver, container, find, load
 
 
 def saver(directory: Path, **changes: Any) -> CheckpointSaver:
-    options = {"keep_last": 2, "keep_best": 1, "save_every": 3, "on_error": "stop"} | changes
+    options = {
+        "keep_last": 2,
+        "keep_best": 1,
+        "save_every": 3,
+        "on_error": "stop",
+        "compress": "nothing",
+    } | changes
     return CheckpointSaver(directory=directory, **options)
 
 
