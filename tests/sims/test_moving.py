@@ -1,4 +1,4 @@
-"""Moving obstacles: where they begin, that they keep to their box, speeds and modes, and that envs are apart."""
+"""Moving obstacles: where they begin, that they keep to their box, and how each mode flies."""
 
 import math
 
@@ -305,8 +305,8 @@ def test_other_episodes_are_other_obstacles():
 def test_who_is_not_there_stays_away(mode, every_s):
     params = moving_params(mode, re_aim_every_s=every_s, rest_s=0.01)
     active = torch.tensor([0, 16, 80])
-    obstacles = opening(params, keys(3), torch.zeros(3, 3), active)
-    for obstacles in flown(params, obstacles, 90, drone=(0.0, 0.0, 1.0)):
+    first = opening(params, keys(3), torch.zeros(3, 3), active)
+    for obstacles in flown(params, first, 90, drone=(0.0, 0.0, 1.0)):
         there = obstacles.position.x < 1e5
         assert there.sum(0).tolist() == [0, 16, 80]
         assert (speeds(obstacles)[~there] == 0.0).all()
