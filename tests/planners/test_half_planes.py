@@ -90,7 +90,7 @@ def test_an_edge_touches_the_velocity_obstacle():
     """Right on it a flight of the horizon just touches the disc, whichever side one comes from."""
     drawn, horizon_s = random.Random(1), 1.5
     hits, seen = 0, 0
-    for _ in range(400):
+    for _ in range(1000):
         angle, away = drawn.uniform(0.0, 2.0 * math.pi), drawn.uniform(1.0, 2.0)
         place, radius = (away * math.cos(angle), away * math.sin(angle)), drawn.uniform(0.3, 0.9)
         motion = (drawn.uniform(-1.5, 1.5), drawn.uniform(-1.5, 1.5))
