@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.sims.worlds import Boxes, Cylinders
+from navrl.sims.worlds import Boxes, Cylinders, Grid, Worlds, listed
 
 _CHUNK = 1 << 21  # pairs per temporary tensor
 
@@ -33,17 +33,35 @@ def clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Ten
     return torch.cat([_clearance_m(boxes, cylinders, *part) for part in parts], dim=1)
 
 
+def clearance_in_sight_m(
+    grid: Grid, worlds: Worlds, world: Tensor, x: Tensor, y: Tensor, z: Tensor
+) -> Tensor:
+    """The same of points (N,) in the worlds int64 (N,), at most the grid's reach_m: cells list no more."""
+    cell = world * grid.cells + grid.cell_index(x, y)
+    boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
+    cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
+    return _least_m(boxes, cylinders, x, y, z).clamp_max(grid.reach_m)
+
+
 def _clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    x, y, z = x.unsqueeze(-1), y.unsqueeze(-1), z.unsqueeze(-1)
     box = Boxes(*(field.unsqueeze(1) for field in boxes))
     cylinder = Cylinders(*(field.unsqueeze(1) for field in cylinders))
+    return _least_m(box, cylinder, x, y, z)
+
+
+def _least_m(box: Boxes, cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """From points (...) to the nearest of their obstacles (..., K)."""
+    nearest_m2 = torch.full_like(x, torch.inf)  # a world may have no obstacle
+    x, y, z = x.unsqueeze(-1), y.unsqueeze(-1), z.unsqueeze(-1)
     to_box_m2 = _outside_m2(x - box.x, y - box.y, box) + _above_m2(z, box)
     to_axis_m = torch.sqrt((x - cylinder.x).square() + (y - cylinder.y).square())
     to_cylinder_m2 = (to_axis_m - cylinder.radius_m).clamp_min(0.0).square() + _above_m2(
         z, cylinder
     )
-    nothing = torch.full_like(x, torch.inf)  # a world may have no obstacle
-    return torch.cat([to_box_m2, to_cylinder_m2, nothing], dim=-1).amin(-1).sqrt()
+    for found_m2 in (to_box_m2, to_cylinder_m2):
+        if found_m2.shape[-1] > 0:
+            nearest_m2 = torch.minimum(nearest_m2, found_m2.amin(-1))
+    return nearest_m2.sqrt()
 
 
 def _outside_m2(east: Tensor, north: Tensor, body: Boxes | Footprint) -> Tensor:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.sims.worlds import Boxes, Cylinders, Grid, Worlds
+from navrl.sims.worlds import Boxes, Cylinders, Grid, Worlds, listed
 
 _FAR_M = 1e9  # nothing is there
 _NOT_ZERO = (
@@ -103,11 +103,11 @@ def _cast(
     direction = _directions(lidar, cos_heading, sin_heading)
     hits: list[list[Tensor]] = [[_ground(lidar, ring, height_m)] for ring in lidar.elevations_rad]
     if worlds.box_cells.shape[-1] > 0:
-        boxes = Boxes(*_listed(worlds.boxes, worlds.box_cells, world, cell))
+        boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
         chord = _box_chord(boxes, x.unsqueeze(-1), y.unsqueeze(-1), *direction)
         _hit(lidar, chord, boxes.bottom_m - height_m, boxes.top_m - height_m, hits)
     if worlds.cylinder_cells.shape[-1] > 0:
-        cylinders = Cylinders(*_listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
+        cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
         chord = _cylinder_chord(cylinders, x.unsqueeze(-1), y.unsqueeze(-1), *direction)
         _hit(lidar, chord, cylinders.bottom_m - height_m, cylinders.top_m - height_m, hits)
     ranges = []
@@ -118,15 +118,6 @@ def _cast(
         slant_m = nearest_m * (1.0 / math.cos(elevation_rad))
         ranges.append(slant_m.clamp(0.0, lidar.range_m).expand(-1, lidar.beams))
     return torch.stack(ranges, -1)
-
-
-def _listed(
-    obstacles: Boxes | Cylinders, cells: Tensor, world: Tensor, cell: Tensor
-) -> tuple[Tensor, ...]:
-    """The fields (N, K) of the obstacles that the cell lists."""
-    first = (world * obstacles.x.shape[1]).unsqueeze(-1)
-    index = cells.flatten(0, 1)[cell].to(torch.int64) + first
-    return tuple(field.flatten()[index] for field in obstacles)
 
 
 def _directions(lidar: Lidar, cos_heading: Tensor, sin_heading: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from navrl.sims import drone as drones
 from navrl.sims import moving, random
+from navrl.sims.clearance import clearance_in_sight_m
 from navrl.sims.lidar import cast
+from navrl.sims.lidar_noise import noisy
 from navrl.sims.navigation_params import NavigationParams
 from navrl.sims.navigation_state import (
     Ending,
@@ -30,6 +32,7 @@ class Openings(NamedTuple):
     start: Tensor  # (W, P, 3)
     goal: Tensor  # (W, P, 3)
     scans: Tensor  # (W, P, beams * rings)
+    gaps: Tensor  # (W, P), static_gap_m
     moving: Tensor  # (W,), moving obstacles
     stage: Tensor  # (W,), of a curriculum
 
@@ -63,6 +66,7 @@ def opening_state(
         goal=goal,
         drone=drones.hovering(params.drone, start, goal),
         obstacles=moving.opening(params.moving, key, start, openings.moving[world]),
+        static_gap_m=openings.gaps[world, route],
         scans=scan.expand(1 + params.scan_latency_decisions, *scan.shape),
         pending=torch.zeros((params.pending, *start.shape), device=key.device),
         factors=_factors(params, draws[2:]),
@@ -97,7 +101,11 @@ def advance(
     )
     scan = look(params, grid, worlds, after)
     near = near_obstacles(params, after)
-    after = after._replace(scans=torch.cat([scan.unsqueeze(0), state.scans[:-1]]))
+    gap_m = static_gap_m(
+        params, grid, worlds, after.world.to(torch.int64), drone.position, scan.amin(0)
+    )
+    scans = torch.cat([scan.unsqueeze(0), state.scans[:-1]])
+    after = after._replace(static_gap_m=gap_m, scans=scans)
     events = Events(near, command, flown)
     ending = _ending(params, after, near, state.ending)
     tally = _tally(params, state, after, events)
@@ -111,6 +119,28 @@ def look(params: NavigationParams, grid: Grid, worlds: Worlds, state: Navigation
     world = state.world.to(torch.int64)
     ranges = cast(params.lidar, grid, worlds, world, x, y, z, direction[0], direction[1])
     return ranges.flatten(1).t()
+
+
+def static_gap_m(
+    params: NavigationParams,
+    grid: Grid,
+    worlds: Worlds,
+    world: Tensor,
+    position: Tensor,
+    shortest_m: Tensor,
+) -> Tensor:
+    """Metres (N,) to what stands nearest to position (3, N), where the shortest beam is shortest_m.
+
+    With contact=lidar it is the beam, which as published passes by what is thin, low or high between beams.
+    """
+    if params.contact == "lidar":
+        return shortest_m
+    return clearance_in_sight_m(grid, worlds, world, *position.unbind(0))
+
+
+def sensed(params: NavigationParams, state: NavigationState) -> Tensor:
+    """The ranges (beams * rings, N) that a pilot is told: delayed and with the sensor's errors."""
+    return noisy(params.noise, state.scans[-1], state.key, state.decision, params.lidar.range_m)
 
 
 def near_obstacles(params: NavigationParams, state: NavigationState) -> Near:
@@ -147,7 +177,7 @@ def _arriving(on_its_way: Tensor, latency: Tensor) -> Tensor:
 
 def _ending(params: NavigationParams, state: NavigationState, near: Near, before: Ending) -> Ending:
     position = state.drone.position
-    hit_static = state.scans[0].amin(0) < params.body_radius_m
+    hit_static = state.static_gap_m < params.body_radius_m
     hit_moving = near.touches(params.body_radius_m)
     height = position[2]
     outside = (height < params.floor_m) | (height > params.ceiling_m)
@@ -170,7 +200,7 @@ def _tally(
     tally, flying = before.tally, ~before.ending.reached
     way = (after.drone.position - before.drone.position).square().sum(0).sqrt()
     jolt = (after.drone.velocity - before.drone.velocity).square().sum(0).sqrt()
-    closest = torch.minimum(after.scans[0].amin(0), events.near.gap_m().amin(0))
+    closest = torch.minimum(after.static_gap_m, events.near.gap_m().amin(0))
     change = (events.flown - events.command).square().sum(0).sqrt()
     return Tally(
         time_s=tally.time_s + params.decision_s * flying,

@@ -9,6 +9,7 @@ from navrl.sims.lidar_noise import LidarNoise
 from navrl.sims.moving_params import MovingParams
 
 FRAMES = ("frozen", "current")
+CONTACTS = ("exact", "lidar")
 _RANGES = ("gain", "lag", "latency_decisions")
 
 
@@ -35,6 +36,7 @@ class NavigationParams(NamedTuple):
     speed_limit_mps: float  # an action of 1
     speed_limit: str  # box: of each component | norm: of the speed
     body_radius_m: float  # what comes closer than this is a collision
+    contact: str  # exact: with whatever stands so near | lidar: with what a beam meets so near
     goal_radius_m: float
     goal_ends: bool  # reaching the goal ends the episode; false: the drone has to stay
     floor_m: float  # below it the episode ends
@@ -80,6 +82,7 @@ class NavigationParams(NamedTuple):
         _require("side_limit_m", side, side is None or side > 0.0, "more than 0, or null")
         limits = " or ".join(SPEED_LIMITS)
         _require("speed_limit", self.speed_limit, self.speed_limit in SPEED_LIMITS, limits)
+        _require("contact", self.contact, self.contact in CONTACTS, " or ".join(CONTACTS))
         _require("frame", self.frame, self.frame in FRAMES, " or ".join(FRAMES))
         _require("near_count", self.near_count, self.near_count >= 1, "1 or more")
         _require("near_range_m", self.near_range_m, self.near_range_m > 0.0, "more than 0")

@@ -53,6 +53,7 @@ class NavigationState(NamedTuple):
     goal: Tensor  # (3, N)
     drone: Drone
     obstacles: Obstacles
+    static_gap_m: Tensor  # (N,) to what stands nearest, at most the lidar's range
     scans: Tensor  # (1 + latency, beams * rings, N) metres, the newest first
     pending: Tensor  # (latency, 3, N) commands under way, the newest first
     factors: Factors

@@ -16,7 +16,7 @@ from torch import Tensor
 from navrl.sims import random
 from navrl.sims.difficulty import Difficulty, shared_out
 from navrl.sims.lidar import cast
-from navrl.sims.navigation import Openings
+from navrl.sims.navigation import Openings, static_gap_m
 from navrl.sims.navigation_params import NavigationParams
 from navrl.sims.navigation_state import horizontal_unit
 from navrl.sims.routes import RouteMaker, Routes
@@ -163,18 +163,20 @@ class WorldTables:
             cylinders_per_cell=self._cylinders_per_cell,
         )
         routes = self._routes.make(key, obstacles, self._num_routes)
+        scans, gaps = self._sights(worlds, routes)
         return Openings(
             worlds=worlds,
             first=torch.zeros((), dtype=torch.int64, device=self._device),
             start=routes.start.movedim(0, -1).contiguous(),
             goal=routes.goal.movedim(0, -1).contiguous(),
-            scans=self._scans(worlds, routes),
+            scans=scans,
+            gaps=gaps,
             moving=moving.float(),
             stage=torch.tensor(recipe.stages, dtype=torch.float32, device=self._device),
         )
 
-    def _scans(self, worlds: Worlds, routes: Routes) -> Tensor:
-        """What the lidar sees at every start, (G, P, beams * rings)."""
+    def _sights(self, worlds: Worlds, routes: Routes) -> tuple[Tensor, Tensor]:
+        """At every start what the lidar sees, (G, P, beams * rings), and how near anything stands, (G, P)."""
         count, places = routes.start.shape[1:]
         start, goal = routes.start.flatten(1), routes.goal.flatten(1)
         world = torch.arange(count, device=self._device).repeat_interleave(places)
@@ -186,13 +188,22 @@ class WorldTables:
                 self._params.lidar, self.grid, worlds, world[part], *start[:, part], *ahead[:, part]
             )
             found.append(ranges.flatten(1))
-        return torch.cat(found).view(count, places, -1)
+        scans = torch.cat(found)
+        gaps = static_gap_m(self._params, self.grid, worlds, world, start, scans.amin(-1))
+        return scans.view(count, places, -1), gaps.view(count, places)
 
 
 def _tables(openings: Openings) -> list[Tensor]:
     """Every tensor whose first axis are the worlds."""
     boxes, cylinders, *cells = openings.worlds
-    others = (openings.start, openings.goal, openings.scans, openings.moving, openings.stage)
+    others = (
+        openings.start,
+        openings.goal,
+        openings.scans,
+        openings.gaps,
+        openings.moving,
+        openings.stage,
+    )
     return list(itertools.chain(boxes, cylinders, cells, others))
 
 
@@ -212,6 +223,7 @@ def _roomy(made: Openings, sets: int) -> Openings:
         start=room(made.start),
         goal=room(made.goal),
         scans=room(made.scans),
+        gaps=room(made.gaps),
         moving=room(made.moving),
         stage=room(made.stage),
     )

@@ -143,6 +143,15 @@ def absent_cylinders(worlds: int, count: int, device: torch.device | str = "cpu"
     return Cylinders(zero + FAR_M, zero + FAR_M, zero, zero, zero)
 
 
+def listed(
+    obstacles: Boxes | Cylinders, cells: Tensor, world: Tensor, cell: Tensor
+) -> tuple[Tensor, ...]:
+    """The fields (N, K) of the obstacles that the cells of these worlds (N,) list."""
+    first = (world * obstacles.x.shape[1]).unsqueeze(-1)
+    index = cells.flatten(0, 1)[cell].to(torch.int64) + first
+    return tuple(field.flatten()[index] for field in obstacles)
+
+
 def is_present(x: Tensor) -> Tensor:
     """Whether an obstacle with this x is there, bool."""
     return x < 0.5 * FAR_M

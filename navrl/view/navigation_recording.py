@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.sims.navigation import near_obstacles
+from navrl.sims.navigation import near_obstacles, sensed
 from navrl.sims.navigation_params import NavigationParams
 from navrl.sims.navigation_state import NavigationState, heading
 from navrl.sims.worlds import Worlds, is_present
@@ -74,7 +74,9 @@ class Trip(NamedTuple):
     position_m: list[Point]
     velocity_mps: list[Point]
     beam0_rad: list[float]  # where the first beam of the lidar points
-    ranges_m: Tensor  # (knots, beams, rings)
+    ranges_m: (
+        Tensor  # (knots, beams, rings) as the pilot was told: late and with errors, where there are
+    )
     clearance_m: list[
         float
     ]  # from the middle of the drone to what is nearest, at most the lidar's range
@@ -145,8 +147,8 @@ def _frame(params: NavigationParams, decision: int, state: NavigationState) -> _
         position=state.drone.position,
         velocity=state.drone.velocity,
         beam0=heading(params, state),
-        ranges=state.scans[0],
-        clearance=torch.minimum(state.scans[0].amin(0), near.gap_m().amin(0)),
+        ranges=sensed(params, state),
+        clearance=torch.minimum(state.static_gap_m, near.gap_m().amin(0)),
         changed=state.tally.change_mps,
         movers=torch.stack(state.obstacles.position),
         endings=torch.stack([ending.hit_static, ending.hit_moving, ending.outside]),

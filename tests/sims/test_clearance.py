@@ -5,8 +5,20 @@ import math
 import pytest
 import torch
 
-from navrl.sims.clearance import Footprint, clearance_m, rectangle_gap_m2
-from navrl.sims.worlds import Boxes, Cylinders, absent_boxes, absent_cylinders
+from navrl.sims.clearance import (
+    Footprint,
+    clearance_in_sight_m,
+    clearance_m,
+    rectangle_gap_m2,
+)
+from navrl.sims.worlds import (
+    Boxes,
+    Cylinders,
+    Grid,
+    absent_boxes,
+    absent_cylinders,
+    build_worlds,
+)
 from tests.sims.shapes import clearance, corners, polygon_gap
 
 
@@ -106,3 +118,30 @@ def test_a_cross_of_two_walls_overlaps_though_no_corner_is_inside():
     across = wall._replace(cos_yaw=zero, sin_yaw=one)
     assert rectangle_gap_m2(wall, across).item() == 0.0
     assert rectangle_gap_m2(wall, across._replace(x=6.0 * one)).item() == pytest.approx(0.81)
+
+
+@pytest.mark.parametrize("points", [1, 64])
+def test_what_cells_list_is_enough_up_to_their_reach(points):
+    boxes, cylinders = some_obstacles()
+    grid = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=2.0)
+    worlds = build_worlds(grid, boxes, cylinders, boxes_per_cell=16, cylinders_per_cell=16)
+    world = torch.arange(points) % 2
+    x, y = rand(31, -9.0, 9.0, points), rand(32, -9.0, 9.0, points)  # some outside of the grid
+    z = rand(33, 0.0, 4.0, points)
+    found = clearance_in_sight_m(grid, worlds, world, x, y, z)
+    for number in range(points):
+        point = [float(field[number].double()) for field in (x, y, z)]
+        slow = min(clearance(boxes, cylinders, int(world[number]), point), 2.0)
+        assert float(found[number]) == pytest.approx(slow, abs=1e-4)
+    if points > 1:
+        assert (found < 0.3).any()
+        assert (found == 2.0).any()
+
+
+def test_in_sight_of_nothing_all_is_free():
+    grid = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=2.0)
+    nothing = absent_boxes(1, 1), absent_cylinders(1, 1)
+    worlds = build_worlds(grid, *nothing, boxes_per_cell=16, cylinders_per_cell=0)
+    point = torch.zeros(1)
+    world = point.to(torch.int64)
+    assert clearance_in_sight_m(grid, worlds, world, point, point, point).tolist() == [2.0]

@@ -82,6 +82,7 @@ class Clockwork:
             start=_STARTS, goal=_STARTS + torch.tensor([[3.0], [4.0], [0.0]]),
             drone=Drone(_STARTS + time_s * _SPEEDS, _SPEEDS, ()),
             obstacles=self.obstacles(),
+            static_gap_m=zero + 2.0 + time_s,
             scans=torch.full((1, 144, 3), 2.0 + time_s), pending=None, factors=None,
             tally=Tally(zero + 0.35, zero, zero, zero, zero, zero + shielded),
             ending=Ending(over & second, over & first, over & ~over, over & ~over, over),

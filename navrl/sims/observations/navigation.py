@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.sims.lidar_noise import noisy
+from navrl.sims.navigation import sensed
 from navrl.sims.navigation_params import NavigationParams
 from navrl.sims.navigation_state import NavigationState, heading, to_goal_frame
 from navrl.sims.nearest import Near
@@ -121,7 +121,7 @@ def _leaves(params: NavigationParams, *, state: int, obstacle: int) -> dict[str,
 
 def _picture(params: NavigationParams, state: NavigationState) -> Tensor:
     """How far within range every beam ends, 0 where it is free: (1, beams, rings, N)."""
-    ranges = noisy(params.noise, state.scans[-1], state.key, state.decision, params.lidar.range_m)
+    ranges = sensed(params, state)
     shape = (1, params.lidar.beams, params.lidar.rings, ranges.shape[-1])
     return (params.lidar.range_m - ranges).reshape(shape)
 
