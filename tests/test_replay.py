@@ -139,7 +139,7 @@ def test_a_run_keeps_its_replays(tmp_path):
     ("arguments", "sentence"),
     [
         (["nowhere"], "'nowhere'"),
-        ([__file__], "is not a checkpoint of navrl"),
+        ([__file__], "is not a file of navrl"),
         (["scripted:crnk"], "Unknown scripted policy 'crnk'"),
         (["scripted:crank", "--opponent", "cranky"], "did you mean 'crank'?"),
         (["scripted:crank", "--opponnent", "crank"], "did you mean '--opponent'?"),
