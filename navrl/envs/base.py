@@ -24,6 +24,8 @@ from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
 from navrl.compiled import Compiled
+from navrl.envs import team_specs
+from navrl.envs.carrying import carry
 from navrl.sims import random
 from navrl.sims.packing import Packed, Packing, pack
 
@@ -53,6 +55,7 @@ class BatchedEnv(EnvBase):
         reward_parts: tuple[str, ...],
         statistic_names: tuple[str, ...],
         rate_names: tuple[str, ...],
+        rewarded_agents: int = 0,
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs = {num_envs}; expected 1 or more; change num_envs")
@@ -66,7 +69,7 @@ class BatchedEnv(EnvBase):
         self.statistic_names = statistic_names
         self.rate_names = rate_names  # the statistics that are 0 or 1
         self._num_parts = len(reward_parts)
-        self._declare(observation_spec, action_spec)
+        self._declare(observation_spec, action_spec, rewarded_agents)
         self._env_id = torch.arange(num_envs, device=self.device) + first_env_id
         self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=self.device)
         self._packed: Packed | None = None  # the World of now
@@ -102,6 +105,12 @@ class BatchedEnv(EnvBase):
         """Reward (N,) and its weighted parts."""
         raise TypeError(f"{type(self).__name__} lacks score(...) -> (reward, parts)")
 
+    def own_rewards(
+        self, before: Any, after: Any, events: Any, terminated: Tensor, truncated: Tensor
+    ) -> Tensor | None:
+        """Where agents are paid each on their own: what they get, (A, N), beside the team's reward."""
+        return None
+
     def statistics(self, state: Any) -> list[Tensor]:
         """What is worth knowing of an episode at its end, one (N,) per statistic name."""
         raise TypeError(f"{type(self).__name__} lacks statistics(state) -> rows")
@@ -118,7 +127,7 @@ class BatchedEnv(EnvBase):
         opening = self._tensordict({**root, **self._never_done()})
         handed_over = tensordict.pop("next", None)
         if handed_over is not None:
-            _carry(handed_over, upcoming, opening)
+            carry(handed_over, upcoming, opening)
         tensordict.set("next", upcoming)
         return tensordict, opening
 
@@ -166,6 +175,9 @@ class BatchedEnv(EnvBase):
         flags = {"terminated": terminated, "truncated": truncated, "done": terminated | truncated}
         leaves = self._leaves(settled)
         leaves["reward"] = reward.unsqueeze(-1)
+        own = self.own_rewards(world.state, after, events, terminated, truncated)
+        if own is not None:
+            leaves["agents/reward"] = own.t().unsqueeze(-1)
         return settled, {**leaves, **{name: flag.unsqueeze(-1) for name, flag in flags.items()}}
 
     def _opening(self, episode: Tensor, seed: Tensor) -> World:
@@ -193,7 +205,7 @@ class BatchedEnv(EnvBase):
 
     # ---- TorchRL's side ----------------------------------------------------------------------
 
-    def _declare(self, observation: Composite, action: TensorSpec) -> None:
+    def _declare(self, observation: Composite, action: TensorSpec, rewarded_agents: int) -> None:
         shape, device = self.batch_size, self.device
 
         def flag(*trailing: int) -> Categorical:
@@ -202,7 +214,7 @@ class BatchedEnv(EnvBase):
         observation["episode"] = Unbounded((*shape, len(self.episode_keys)), device=device)
         self.observation_spec = observation
         self.action_spec = action
-        self.reward_spec = Unbounded((*shape, 1), device=device)
+        self.reward_spec = team_specs.reward_spec(shape, rewarded_agents, device)
         self.full_done_spec = Composite(
             done=flag(1), terminated=flag(1), truncated=flag(1), shape=shape, device=device
         )
@@ -283,14 +295,3 @@ class BatchedEnv(EnvBase):
             )
         self._seed = runtime["seed"].to(self.device)
         self._packed = tuple(rows.to(self.device) for rows in found)
-
-
-def _carry(handed_over: TensorDictBase, upcoming: TensorDict, opening: TensorDict) -> None:
-    """What a policy hands to its next step goes along, and as zeros where an episode ended."""
-    known = set(upcoming.keys(True, True))
-    done = upcoming.get("done")
-    for key in [key for key in handed_over.keys(True, True) if key not in known]:
-        value = handed_over.get(key)
-        ended = done.reshape(-1, *[1] * (value.ndim - 1))
-        upcoming.set(key, value)
-        opening.set(key, torch.where(ended, torch.zeros_like(value), value))

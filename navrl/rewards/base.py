@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from navrl.sims.summing import added
 from navrl.sims.weighted import Coefficients
 
 
@@ -57,10 +58,28 @@ class WeightedReward:
 
     def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
         """The reward (N,), and the weighted part of each term."""
+        return _with_total(transition, self._weighted(transition))
+
+    def _weighted(self, transition: Transition) -> list[Tensor]:
         weights = self.weights.tensor.unbind()
         terms = self.terms.values()
-        parts = [weight * term(transition) for weight, term in zip(weights, terms, strict=True)]
-        total = torch.zeros_like(transition.terminated, dtype=torch.float32)
-        for part in parts:
-            total = total + part
-        return total, parts
+        return [weight * term(transition) for weight, term in zip(weights, terms, strict=True)]
+
+
+class SharedReward(WeightedReward):
+    """Terms that give every agent's part, rows (A, N); the team's reward is their sum."""
+
+    def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
+        """The team's reward (N,), and the weighted part of each term."""
+        return _with_total(transition, [added(rows) for rows in self._weighted(transition)])
+
+    def shares(self, transition: Transition) -> Tensor:
+        """Every agent's part in the team's reward, (A, N)."""
+        return added(torch.stack(self._weighted(transition)))
+
+
+def _with_total(transition: Transition, parts: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    total = torch.zeros_like(transition.terminated, dtype=torch.float32)
+    for part in parts:
+        total = total + part
+    return total, parts

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # Streams: what a number is drawn for.
-SCENARIO, SCRIPT, LEAGUE, MIXTURE, WORLD, MOVING, NOISE = range(7)
+SCENARIO, SCRIPT, LEAGUE, MIXTURE, WORLD, MOVING, NOISE, USERS, SHADOW, WALK = range(10)
 
 
 def _signed(value: int) -> int:

@@ -15,6 +15,7 @@ _SPARSE = (
     *("world.map.count=20", "world.difficulty.static=20"),
     *("env.sim.time_limit_s=0.9", "world.routes.z_m=[0.25,0.35]"),
 )
+_FEW_USERS = ("env.sim.num_users=13", "env.sim.radio.max_users=3", "env.sim.horizon=12")
 # A new env is one more line: its option and overrides under which everybody finishes two
 # episodes within 50 steps of random play, some of them terminated and some truncated.
 ENVS = {
@@ -27,8 +28,24 @@ ENVS = {
         *_SPARSE,
         "env.sim.decision_s=0.05",
     ),
+    "alice_and_bob": ("env=alice_and_bob", "env.sim.size=3", "env.sim.horizon=15"),
+    "alice_and_bob, flags": (
+        *("env=alice_and_bob", "observation=one_hot"),
+        *("env.sim.num_agents=3", "env.sim.size=3", "env.sim.horizon=15"),
+    ),
+    "coverage": ("env=coverage", *_FEW_USERS),
+    "coverage, walking users": (
+        *("env=coverage", "observation=relative", *_FEW_USERS, "env.sim.user_speed_mps=40"),
+        *("env.sim.users=cluster", "env.sim.radio.channel=3gpp"),
+        *("env.sim.radio.shadowing=per_episode", "env.reward_split=per_agent"),
+    ),
+    "coverage, relays": ("env=coverage_relay", *_FEW_USERS, "env.sim.users=hotspot"),
+    "coverage, the original": ("env=coverage_compat", *_FEW_USERS, "env.sim.radio.min_sinr_db=-5"),
     "combat, a team": ("env=combat", "env.team_size=2", "observation=entities", *_TEAM, _COARSE),
 }
+
+ENDLESS = {name for name in ENVS if name.startswith("coverage")}  # nothing terminates them
+FEW_OPENINGS = {name for name in ENVS if name.startswith("alice_and_bob")}  # that agents see as different
 
 
 @functools.cache

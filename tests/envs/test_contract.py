@@ -6,6 +6,7 @@ from tensordict import TensorDict
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import check_env_specs
 
+from tests.envs.conftest import ENDLESS, FEW_OPENINGS
 from tests.envs.playing import assert_same, play, random_actions, stacked, told
 
 
@@ -40,7 +41,8 @@ def test_masked_reset_leaves_other_envs_alone(make_env):
     follow_up = random_actions(env, 12, seed=1)
     masked, unmasked = (stacked(play(e, follow_up, root)) for e in (env, twin))
     assert_same(masked[~mask]["next"], unmasked[~mask]["next"])
-    assert not torch.equal(masked[mask]["next", "reward"], unmasked[mask]["next", "reward"])
+    for leaf, rows in told(env, masked["next"]).items():
+        assert not torch.equal(rows[mask], told(env, unmasked["next"])[leaf][mask])
 
 
 def test_masked_reset_begins_the_next_episode(make_env):
@@ -56,19 +58,20 @@ def test_masked_reset_begins_the_next_episode(make_env):
     assert lengths.tolist() == [0.0] + 7 * [5.0]
 
 
-def test_no_two_episodes_begin_alike(make_env, rollout):
+def test_no_two_episodes_begin_alike(make_env, rollout, env_name):
     env = make_env()
     begun = rollout["next", "done"].squeeze(-1)
     openings = [told(env, env.reset()), told(env, rollout["then"][begun])]
     rows = torch.cat([torch.cat(list(part.values()), -1) for part in openings])
     assert len(rows) > 3 * 8
-    assert len(rows.unique(dim=0)) == len(rows)
+    different = len(rows.unique(dim=0))
+    assert different > len(rows) / 2 if env_name in FEW_OPENINGS else different == len(rows)
 
 
-def test_terminal_observation_is_kept(make_env, rollout):
+def test_terminal_observation_is_kept(make_env, rollout, env_name):
     env, frames = make_env(), rollout
     done = frames["next", "done"].squeeze(-1)
-    assert frames["next", "terminated"].any()
+    assert frames["next", "terminated"].any() != (env_name in ENDLESS)
     assert frames["next", "truncated"].any()
     following = told(env, frames["then"])
     for leaf, end in told(env, frames["next"]).items():

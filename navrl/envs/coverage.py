@@ -1,0 +1,169 @@
+"""Drones as base stations: the drones are the group "agents", reward and flags are the team's."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torchrl.data import Bounded
+
+from navrl.envs import team_specs
+from navrl.envs.base import BatchedEnv
+from navrl.rewards.base import SharedReward, Transition
+from navrl.sims.backhaul import Backhaul
+from navrl.sims.coverage import CoverageState, advance, connected, opening_state
+from navrl.sims.coverage_anchors import anchors
+from navrl.sims.coverage_params import CoverageParams
+from navrl.sims.observations.coverage import CoverageObservation, Histogram, Raw, Relative
+from navrl.sims.summing import added
+
+_STATISTICS = ("score", "coverage", "quality", "connected", "height_m")
+_RELAYED = ("connectivity", "throughput_mbps", "hops")
+_NORMALISED = "score_norm"
+_AXES = 3
+_KINDS = {"histogram": Histogram, "relative": Relative, "raw": Raw}
+REWARD_SPLITS = ("team", "per_agent")
+
+
+class CoverageEnv(BatchedEnv):
+    """The action is a velocity for each drone, in parts of its highest speed along x, y and z."""
+
+    scripts = "pilot"  # the group whose options could play in the learner's seat
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        headline: Mapping[str, str],
+        objective: str,
+        sim: CoverageParams,
+        observation: CoverageObservation,
+        reward: SharedReward,
+        reward_split: str,
+        compile_mode: str | bool,
+        num_envs: int,
+        device: torch.device | str,
+        seed: int,
+        first_env_id: int = 0,
+    ) -> None:
+        self.name, self.headline, self.objective = name, dict(headline), objective
+        self._params, self._observation, self._reward = sim.checked(), observation, reward
+        self._anchors = anchors(sim, dict(zip(reward.names, _weights(reward), strict=True)))
+        self._relayed = isinstance(sim.backhaul, Backhaul)
+        self._own = reward_split == "per_agent"
+        if reward_split not in REWARD_SPLITS:
+            raise ValueError(
+                f"env.reward_split = {reward_split!r}; expected one of {', '.join(REWARD_SPLITS)}; "
+                "change env.reward_split"
+            )
+        statistics = (*_STATISTICS, *(_RELAYED if self._relayed else ()))
+        statistics = (*statistics, *((_NORMALISED,) if self._anchors else ()))
+        team_specs.check_objective(objective, statistics)
+        team_specs.check_observation(observation, _KINDS, name)
+        observation.prepare(sim)
+        reward.prepare(sim, device)
+        shape = (num_envs, sim.num_drones, _AXES)
+        super().__init__(
+            num_envs=num_envs,
+            device=device,
+            seed=seed,
+            first_env_id=first_env_id,
+            compile_mode=compile_mode,
+            observation_spec=team_specs.observation_spec(
+                observation.leaves,
+                num_envs=num_envs,
+                num_agents=sim.num_drones,
+                state_size=observation.state_size,
+                device=device,
+            ),
+            action_spec=team_specs.action_spec(Bounded(-1.0, 1.0, shape=shape, device=device)),
+            reward_parts=reward.names,
+            statistic_names=statistics,
+            rate_names=(),
+            rewarded_agents=sim.num_drones if self._own else 0,
+        )
+
+    def initial(self, key: Tensor) -> CoverageState:
+        """Everybody anywhere."""
+        return opening_state(self._params, key)
+
+    def advance(
+        self, state: CoverageState, action: Tensor, given: None
+    ) -> tuple[CoverageState, None]:
+        """The drones fly; nothing else happens."""
+        return advance(self._params, state, action.permute(2, 1, 0)), None
+
+    def observe(self, state: CoverageState) -> dict[str, Tensor]:
+        """The leaves of the observation kind, and the state for a critic."""
+        rows = self._observation.rows(self._params, state)
+        leaves = {f"agents/observation/{leaf}": row for leaf, row in rows.items()}
+        return leaves | {"state": self._observation.state_rows(self._params, state)}
+
+    def judge(self, state: CoverageState) -> tuple[Tensor, Tensor]:
+        """Never over, only cut when the time is up."""
+        late = state.step >= self._params.horizon
+        return torch.zeros_like(late), late
+
+    def score(
+        self,
+        before: CoverageState,
+        after: CoverageState,
+        events: None,
+        terminated: Tensor,
+        truncated: Tensor,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The configured reward terms, of the whole team."""
+        return self._reward(Transition(self._params, before, after, events, terminated, truncated))
+
+    def own_rewards(
+        self,
+        before: CoverageState,
+        after: CoverageState,
+        events: None,
+        terminated: Tensor,
+        truncated: Tensor,
+    ) -> Tensor | None:
+        """With reward_split=per_agent every drone's part, else nothing."""
+        transition = Transition(self._params, before, after, events, terminated, truncated)
+        return self._reward.shares(transition) if self._own else None
+
+    def statistics(self, state: CoverageState) -> list[Tensor]:
+        """How well the team serves in this instant, and what that is worth."""
+        terminated, truncated = self.judge(state)
+        now = Transition(self._params, state, state, None, terminated, truncated)
+        score, _ = self._reward(now)
+        users = connected(state)
+        rows = [
+            score,
+            users * (1.0 / self._params.num_users),
+            added(state.service.quality) / users.clamp_min(1.0),
+            users,
+            added(state.position[2]) * (1.0 / self._params.num_drones),
+        ]
+        if self._relayed:
+            routed = (state.network.length > 0.0).float()
+            paths = added(routed)
+            rows += [
+                paths * (1.0 / self._params.num_drones),
+                added(state.network.arriving_mbps),
+                added(state.network.length) / paths.clamp_min(1.0),
+            ]
+        if self._anchors:
+            worst, best = self._anchors
+            rows.append((score - worst) * (1.0 / (best - worst)))
+        return rows
+
+    @property
+    def params(self) -> CoverageParams:
+        """The constants."""
+        return self._params
+
+    @property
+    def coverage_state(self) -> CoverageState:
+        """The simulator's state, for tests."""
+        state: CoverageState = self._world.state
+        return state
+
+
+def _weights(reward: SharedReward) -> list[float]:
+    """As they were written: the tensor has rounded them."""
+    return [round(weight, 6) for weight in reward.weights.tensor.tolist()]
