@@ -32,6 +32,7 @@ def episode_metrics(env: Any, sums: Tensor) -> dict[str, float]:
         term = name.removeprefix("reward_")
         metrics[f"reward/{term}" if term != name else f"episode/{name}"] = total / count
     objective = f"episode/{env.objective}"
-    hits = round(metrics[objective] * count)
-    metrics[f"{objective}_margin"] = wilson(hits, int(count)).margin
+    if env.objective in env.rate_names:
+        hits = round(metrics[objective] * count)
+        metrics[f"{objective}_margin"] = wilson(hits, int(count)).margin
     return metrics

@@ -28,7 +28,7 @@ ENVS = {
         *_SPARSE,
         "env.sim.decision_s=0.05",
     ),
-    "alice_and_bob": ("env=alice_and_bob", "env.sim.size=3", "env.sim.horizon=15"),
+    "alice_and_bob": ("env=alice_and_bob", "env.sim.size=3", "env.sim.horizon=17"),
     "alice_and_bob, flags": (
         *("env=alice_and_bob", "observation=one_hot"),
         *("env.sim.num_agents=3", "env.sim.size=3", "env.sim.horizon=15"),
@@ -45,7 +45,9 @@ ENVS = {
 }
 
 ENDLESS = {name for name in ENVS if name.startswith("coverage")}  # nothing terminates them
-FEW_OPENINGS = {name for name in ENVS if name.startswith("alice_and_bob")}  # that agents see as different
+FEW_OPENINGS = {
+    name for name in ENVS if name.startswith("alice_and_bob")
+}  # that agents see as different
 
 
 @functools.cache
