@@ -13,7 +13,9 @@ from navrl.sims.backhaul import Backhaul
 from navrl.sims.coverage import CoverageState
 from navrl.sims.coverage_params import CoverageParams
 
-_EXACT = 256.0  # hats are multiples of its inverse, so that sums of them are exact in any order
+_EXACT = (
+    256.0  # parts are multiples of its inverse squared, so that sums of them are exact in any order
+)
 _AXES = 3
 _ROLES = 3
 
@@ -151,10 +153,14 @@ def soft_counts(apart_m: Tensor, cells: int, cell_m: float) -> Tensor:
     """
     middle = 0.5 * (cells - 1)
     place = (apart_m * (1.0 / cell_m)).clamp(-middle, middle) + middle
-    every = torch.arange(cells, device=apart_m.device).view(-1, 1, 1)
-    hats = (1.0 - (place.unsqueeze(2) - every).abs()).clamp_min(0.0)
-    x, y = (hats * _EXACT).round() * (1.0 / _EXACT)  # (n, cells, m, N)
-    return torch.einsum("nxmb,nymb->nxyb", x, y).flatten(1, 2)
+    first = place.floor().clamp(0.0, max(0, cells - 2))
+    x, y = ((place - first) * _EXACT).round() * (1.0 / _EXACT)  # (n, m, N), how far to the next
+    column, row = first.to(torch.int64)
+    here, step = column * cells + row, min(1, cells - 1)
+    cell = torch.cat([here, here + step, here + cells * step, here + (cells + 1) * step], 1)
+    part = torch.cat([(1.0 - x) * (1.0 - y), (1.0 - x) * y, x * (1.0 - y), x * y], 1)
+    nothing = part.new_zeros(part.shape[0], cells**2, part.shape[-1])
+    return nothing.scatter_add(1, cell, part)
 
 
 def network_size(params: CoverageParams) -> int:
