@@ -49,10 +49,9 @@ class VmasTeamEnv(EnvBase):
             raise ValueError(f"env.horizon = {horizon}; expected 1 or more; change env.horizon")
         super().__init__(device=torch.device(device), batch_size=[num_envs])
         self._horizon, self._first_env_id = horizon, first_env_id
-        self._luck = torch.empty(0, dtype=torch.uint8)
-        self._set_seed(seed)
-        with self._own_luck():
+        with torch.random.fork_rng(devices=[]):
             self._inner = _built(vmas_scenario, options, num_envs, self.device)
+        self._set_seed(seed)  # afterwards: building seeds by the clock
         self._totals = torch.zeros(num_envs, 2, device=self.device)  # return, length
         self._declare()
 
@@ -68,7 +67,6 @@ class VmasTeamEnv(EnvBase):
         )
         self.observation_spec["episode"] = Unbounded((*shape, 2), device=device)
         move = inner.full_action_spec["agents", "action"]
-        # Bounds anew: the wrapper's are of float64 now and then.
         bounded = Bounded(
             low=move.low.float(), high=move.high.float(), shape=move.shape, device=device
         )
