@@ -49,9 +49,9 @@ class VmasTeamEnv(EnvBase):
             raise ValueError(f"env.horizon = {horizon}; expected 1 or more; change env.horizon")
         super().__init__(device=torch.device(device), batch_size=[num_envs])
         self._horizon, self._first_env_id = horizon, first_env_id
-        with torch.random.fork_rng(devices=[]):
-            self._inner = _built(vmas_scenario, options, num_envs, self.device)
-        self._set_seed(seed)  # afterwards: building seeds by the clock
+        self._inner = _built(vmas_scenario, options, num_envs, self.device)
+        self._luck: list[Any] = [*self._shared_luck]
+        self._set_seed(seed)
         self._totals = torch.zeros(num_envs, 2, device=self.device)  # return, length
         self._declare()
 
@@ -112,18 +112,23 @@ class VmasTeamEnv(EnvBase):
         return TensorDict(leaves, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
-        """VMAS draws from torch's one generator, and has a state of it to itself here."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(seed or 0) + self._first_env_id)
-            self._luck = torch.get_rng_state()
+        """Other episodes from the next reset on."""
+        with self._own_luck():
+            self._inner._env.seed(int(seed or 0) + self._first_env_id)
+
+    @property
+    def _shared_luck(self) -> list[Any]:
+        """The states of random number generators that VMAS has for all simulations of a process."""
+        shared: list[Any] = self._inner._env.vmas_random_state
+        return shared
 
     @contextlib.contextmanager
     def _own_luck(self) -> Iterator[None]:
-        """Draw neither from what training draws from nor into it."""
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(self._luck)
-            yield
-            self._luck = torch.get_rng_state()
+        """An evaluation draws nothing from what training draws from."""
+        shared = self._shared_luck
+        others, shared[:] = [*shared], self._luck
+        yield
+        self._luck, shared[:] = [*shared], others
 
     def runtime_state(self) -> dict[str, Any]:
         """Nothing: what a scenario remembers is its own affair."""
