@@ -108,6 +108,11 @@ def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, 
     name = policy[len(SCRIPTED) :]
     if name == "random":
         return RandomPolicy(env=env)
+    if env.scripts is None:
+        raise ConfigError(
+            f"env '{env.name}' has no scripted policies but '{SCRIPTED}random', and got '{policy}'; "
+            "choose that one or a checkpoint"
+        )
     try:
         option = group_option(env.scripts, name)
     except ConfigError as error:

@@ -18,8 +18,6 @@ _STATISTICS = ("success", "diamond_0", "diamond_1")
 class AliceAndBobEnv(BatchedEnv):
     """Everybody steps east, west, north or south, or stays."""
 
-    scripts = "pilot"  # the group whose options could play in the learner's seat
-
     def __init__(
         self,
         *,
@@ -40,7 +38,7 @@ class AliceAndBobEnv(BatchedEnv):
         self._team = range(sim.num_agents)
         team_specs.check_objective(objective, _STATISTICS)
         team_specs.check_observation(observation, {"codes": Codes, "one_hot": OneHot}, name)
-        observation.prepare(sim)
+        observation.prepare(sim, device)
         reward.prepare(sim, device)
         moves = MultiCategorical([MOVES], shape=(num_envs, sim.num_agents, 1), device=device)
         super().__init__(

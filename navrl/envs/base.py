@@ -42,6 +42,8 @@ class World(NamedTuple):
 class BatchedEnv(EnvBase):
     """N simulations that step together; see the module docstring for the hooks."""
 
+    scripts: str | None = None  # the group whose options can fly in the learner's seat
+
     def __init__(
         self,
         *,

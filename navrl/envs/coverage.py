@@ -27,8 +27,6 @@ REWARD_SPLITS = ("team", "per_agent")
 class CoverageEnv(BatchedEnv):
     """The action is a velocity for each drone, in parts of its highest speed along x, y and z."""
 
-    scripts = "pilot"  # the group whose options could play in the learner's seat
-
     def __init__(
         self,
         *,
@@ -59,7 +57,7 @@ class CoverageEnv(BatchedEnv):
         statistics = (*statistics, *((_NORMALISED,) if self._anchors else ()))
         team_specs.check_objective(objective, statistics)
         team_specs.check_observation(observation, _KINDS, name)
-        observation.prepare(sim)
+        observation.prepare(sim, device)
         reward.prepare(sim, device)
         shape = (num_envs, sim.num_drones, _AXES)
         super().__init__(

@@ -25,7 +25,7 @@ _INSTALL = "env=vmas needs VMAS, which is not installed; pip install 'navrl[inte
 class VmasTeamEnv(EnvBase):
     """N simulations of one scenario, cut after `horizon` steps."""
 
-    scripts = "pilot"  # the group whose options could play in the learner's seat
+    scripts = None  # nobody else plays in the learner's seat
     episode_keys = ("return", "length")
     rate_names = ()
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from navrl.sims.backhaul import Backhaul
 from navrl.sims.coverage import CoverageState
 from navrl.sims.coverage_params import CoverageParams
+from navrl.sims.requirements import require_kind
 
 _EXACT = (
     256.0  # parts are multiples of its inverse squared, so that sums of them are exact in any order
@@ -26,7 +27,7 @@ class CoverageObservation(Protocol):
     leaves: dict[str, tuple[int, ...]]
     state_size: int
 
-    def prepare(self, params: CoverageParams) -> None:
+    def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes; once, before the first rows."""
 
     def rows(self, params: CoverageParams, state: CoverageState) -> dict[str, Tensor]:
@@ -43,8 +44,9 @@ class Raw:
         self.leaves: dict[str, tuple[int, ...]] = {}
         self.state_size = 0
 
-    def prepare(self, params: CoverageParams) -> None:
+    def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes."""
+        require_kind(self, params, CoverageParams, "coverage")
         self.state_size = _AXES * params.num_drones + 2 * params.num_users + 1
         self.leaves = {"told": (self.state_size + _AXES + network_size(params),)}
 
@@ -69,8 +71,9 @@ class Relative:
         self.leaves: dict[str, tuple[int, ...]] = {}
         self.state_size = 0
 
-    def prepare(self, params: CoverageParams) -> None:
+    def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes."""
+        require_kind(self, params, CoverageParams, "coverage")
         mates = max(1, params.num_drones - 1)  # a set has a row at least
         self.leaves = {
             "own": (_AXES + 1 + network_size(params),),
@@ -116,8 +119,9 @@ class Histogram:
         self.leaves: dict[str, tuple[int, ...]] = {}
         self.state_size = 0
 
-    def prepare(self, params: CoverageParams) -> None:
+    def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes."""
+        require_kind(self, params, CoverageParams, "coverage")
         cells = self.cells**2
         self.leaves = {
             "own": (_AXES + 1 + network_size(params),),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from navrl.sims.grid import GridParams, GridState, everything, window
+from navrl.sims.requirements import require_kind
 
 _WINDOW = 9
 
@@ -20,7 +21,7 @@ class GridObservation(Protocol):
     leaves: dict[str, tuple[int, ...]]
     state_size: int
 
-    def prepare(self, params: GridParams) -> None:
+    def prepare(self, params: GridParams, device: torch.device | str) -> None:
         """Settle the shapes; once, before the first rows."""
 
     def rows(self, params: GridParams, state: GridState, me: int) -> dict[str, Tensor]:
@@ -37,8 +38,9 @@ class Codes:
         self.leaves: dict[str, tuple[int, ...]] = {}
         self.state_size = 0
 
-    def prepare(self, params: GridParams) -> None:
+    def prepare(self, params: GridParams, device: torch.device | str) -> None:
         """Settle the shapes."""
+        require_kind(self, params, GridParams, "alice_and_bob")
         self.leaves = {"view": (_WINDOW + 2,)}
         self.state_size = (params.size + 2) ** 2
 
@@ -59,8 +61,9 @@ class OneHot:
         self.leaves: dict[str, tuple[int, ...]] = {}
         self.state_size = 0
 
-    def prepare(self, params: GridParams) -> None:
+    def prepare(self, params: GridParams, device: torch.device | str) -> None:
         """Settle the shapes."""
+        require_kind(self, params, GridParams, "alice_and_bob")
         self.leaves = {"view": (params.num_codes * _WINDOW + 2,)}
         self.state_size = params.num_codes * (params.size + 2) ** 2
 

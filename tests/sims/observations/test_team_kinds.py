@@ -25,7 +25,7 @@ def keys(count):
 
 
 def told(kind, params, state):
-    kind.prepare(params)
+    kind.prepare(params, "cpu")
     leaves = kind.rows(params, state)
     envs = state.step.shape[0]
     assert {name: row.shape for name, row in leaves.items()} == {
@@ -38,7 +38,7 @@ def told(kind, params, state):
 
 def test_codes_are_eleven_numbers_and_a_hundred():
     kind = Codes()
-    kind.prepare(RULES)
+    kind.prepare(RULES, "cpu")
     assert (kind.leaves, kind.state_size) == ({"view": (11,)}, 100)
     state = grid_opening(RULES, keys(50))
     view = kind.rows(RULES, state, 1)["view"]
@@ -52,7 +52,7 @@ def test_flags_say_what_the_codes_say():
     codes, flags = Codes(), OneHot()
     state = grid_opening(RULES, keys(50))
     for kind in (codes, flags):
-        kind.prepare(RULES)
+        kind.prepare(RULES, "cpu")
     assert (flags.leaves, flags.state_size) == ({"view": (8 * 9 + 2,)}, 800)
     view, critic = flags.rows(RULES, state, 0)["view"], flags.state_rows(RULES, state)
     plain = codes.rows(RULES, state, 0)["view"]
@@ -74,7 +74,7 @@ def test_raw_is_the_originals_layout():
 @pytest.mark.parametrize(("env", "size"), [("coverage", 119), ("coverage_compat", 124)])
 def test_raw_has_the_originals_size(env, size):
     kind = Raw()
-    kind.prepare(params_of(env))
+    kind.prepare(params_of(env), "cpu")
     assert (kind.leaves, kind.state_size) == ({"told": (size,)}, 116)
 
 
