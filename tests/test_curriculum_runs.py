@@ -16,6 +16,8 @@ from navrl.checkpoint.state import intact_facts, write_state
 from navrl.loggers import Loggers, read_metrics
 from tests.commands import command, process
 
+pytestmark = pytest.mark.commands
+
 CONF = Path(__file__).parent / "curriculum" / "conf"
 TINY = (
     f"--config-dir={CONF}",
@@ -89,9 +91,7 @@ def test_the_whole_run_goes_through_all_stages(here):
     )
 
 
-@pytest.mark.parametrize(
-    "stop_after", [1, 3, pytest.param(6, marks=pytest.mark.commands)], ids="{} iterations".format
-)
+@pytest.mark.parametrize("stop_after", [1, 3, 6], ids="{} iterations".format)
 def test_every_stage_resumes_bit_for_bit(here, stop_after):
     """In the first lesson, in the second, and in the midst of the league."""
     name = f"stopped{stop_after}"

@@ -11,6 +11,8 @@ from navrl.checkpoint import load
 from tests.commands import command
 from tests.test_teams import TINY, leaves
 
+pytestmark = pytest.mark.commands
+
 SHORT = {
     "alice_and_bob": ("env.sim.size=3", "env.sim.horizon=20"),
     "coverage": ("env.sim.num_users=10", "env.sim.horizon=20", "env.reward_split=per_agent"),

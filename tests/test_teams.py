@@ -14,6 +14,8 @@ from navrl.rollouts import SyncCollector
 from tests.commands import command
 from tests.envs.conftest import configuration
 
+pytestmark = pytest.mark.commands
+
 TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
 FIGHT = (
     *("env.team_size=2", "observation=entities", "opponent=crank"),

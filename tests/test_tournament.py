@@ -8,6 +8,8 @@ import pytest
 import navrl.tournament
 from navrl.tournament import Result, markdown, standings
 
+pytestmark = pytest.mark.commands
+
 SHORT = ("--episodes", "12", "env.sim.time_limit_s=60", "env.sim.tick_s=0.25")
 
 

@@ -16,6 +16,8 @@ import pytest
 from navrl.loggers import WandbLogger
 from navrl.loggers import wandb as module
 
+pytestmark = pytest.mark.commands
+
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {
     "name": "combat-ppo",
