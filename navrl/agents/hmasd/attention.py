@@ -54,9 +54,7 @@ class DecoderBlock(nn.Module):
 
     def __init__(self, *, width: int, heads: int) -> None:
         super().__init__()
-        self.own, self.cross = (
-            Attention(width=width, heads=heads, causal=True) for _ in range(2)
-        )
+        self.own, self.cross = (Attention(width=width, heads=heads, causal=True) for _ in range(2))
         self.layers = _layers(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 

@@ -37,6 +37,8 @@ class Coordinator(nn.Module):
     known by what it is told and by what was chosen before it, so all agents share what is learned.
     """
 
+    forbidden: Tensor
+
     def __init__(
         self,
         *,
@@ -67,7 +69,6 @@ class Coordinator(nn.Module):
         sizes = torch.tensor(choices).unsqueeze(-1)
         forbidden = torch.arange(max(choices)) >= sizes  # (P, widest), skills that a position lacks
         self.register_buffer("forbidden", forbidden, persistent=False)
-        self.forbidden: Tensor
 
     @property
     def last(self) -> nn.Linear:
@@ -82,7 +83,9 @@ class Coordinator(nn.Module):
     def act(self, state: Tensor, frames: TensorDictBase, *, deterministic: bool) -> Choice:
         """Skills for states (N, features) and the frames (N, A) of the agents."""
         encoded = self._encoded(state, frames)
-        skills = torch.zeros(*state.shape[:-1], self.positions, dtype=torch.int64, device=state.device)
+        skills = torch.zeros(
+            *state.shape[:-1], self.positions, dtype=torch.int64, device=state.device
+        )
         found: list[Tensor] = []
         for position in range(self.positions):
             # All rows each time: row i sees nothing of what is not chosen yet, and the code is one.
