@@ -24,7 +24,7 @@ def fit(
         metrics: list[Tensor] = []
         for share, piece in _split(batch, pieces):
             value, row = loss(piece)
-            (share * value).backward()
+            torch.autograd.backward(share * value)
             metrics.append(share * row.detach())
         broken, norm = descent.step(stopped)
         steps.append(torch.cat([torch.stack([broken.float(), norm]), torch.stack(metrics).sum(0)]))

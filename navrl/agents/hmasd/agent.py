@@ -1,4 +1,4 @@
-"""agent=hmasd: a team learns skills and when to use them, from one strictly synchronous rollout after another.
+"""agent=hmasd: a team learns skills and when to use them, from one synchronous rollout after another.
 
 A coordinator chooses a skill for the team and one for every agent, for `k` steps; a shared actor plays them.
 Discriminators tell skills apart by where they lead, and agents are paid for being told apart. After each
@@ -16,6 +16,7 @@ from navrl.agents.descent import Descent
 from navrl.agents.guard import diagnose, require_positive
 from navrl.agents.hmasd.ablations import setting
 from navrl.agents.hmasd.blocks import block_of
+from navrl.agents.hmasd.coordinator import Coordinator
 from navrl.agents.hmasd.discrimination import Discrimination
 from navrl.agents.hmasd.high_level import HighLevel, NoHighLevel
 from navrl.agents.hmasd.learning import entropy_share
@@ -85,15 +86,12 @@ class HMASD:
         self.low = LowLevel(
             self.policy.actor, self.critic.network, self.critic.scale, actor, update
         )
-        self.telling = Discrimination(
-            *(self.discriminators.team, self.discriminators.agent),
-            *(discriminator, chosen.intrinsic, update),
-        )
+        team, agent = self.discriminators.team, self.discriminators.agent
+        self.telling = Discrimination(team, agent, discriminator, chosen.intrinsic, update)
         self.high: HighLevel | NoHighLevel = NoHighLevel()
-        if chosen.coordinated:
-            self.high = HighLevel(
-                self.policy.coordinator, self.critic.high_scale, coordinator, update, k
-            )
+        chooser = self.policy.coordinator
+        if isinstance(chooser, Coordinator):
+            self.high = HighLevel(chooser, self.critic.high_scale, coordinator, update, k)
         self.descents: dict[str, Descent] = {
             **self.high.descents,
             **self.low.descents,
@@ -106,7 +104,7 @@ class HMASD:
         block, version = block_of(rollout), self.policy.version
         outcomes = block.outcomes()
         paid = self.telling.pay(outcomes, block.reward.flatten())
-        low = self.low.prepare(block, paid.total.unflatten(0, block.reward.shape))
+        low = self.low.prepare(block, paid.total.view(*block.reward.shape, -1))
         high = self.high.prepare(block)
         # Decided before the first step: weights never learn from a foreign rollout.
         errors = torch.stack([low.replay_error, high.replay_error])
@@ -156,9 +154,9 @@ class HMASD:
         if error > self.replay_tolerance or numbers["sync/stale_frames"] > 0:
             raise RuntimeError(
                 f"the rollout was not collected by this policy: log-probs differ by {error:.3g}, expected "
-                f"at most {self.replay_tolerance:g}, and {numbers['sync/stale_frames']:.0f} steps have skills "
-                "of another version; nothing may change weights while a rollout is collected (or raise "
-                "agent.replay_tolerance)"
+                f"at most {self.replay_tolerance:g}, and {numbers['sync/stale_frames']:.0f} steps have "
+                "skills of another version; nothing may change weights while a rollout is collected "
+                "(or raise agent.replay_tolerance)"
             )
         skipped = numbers["guard/nonfinite_skips"]
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > 0 else 0

@@ -58,11 +58,11 @@ class Coordinator(nn.Module):
             *(EncoderBlock(width=width, heads=heads) for _ in range(blocks))
         )
         self.value = _head(width, 1)
-        self.start = choices[0]  # the token before the first choice, in the table of team skills
-        tables = [choices[0] + 1] if self.positions < 3 else [choices[0] + 1, choices[1]]  # noqa: PLR2004
-        self.tables = nn.ModuleList(nn.Embedding(size, width) for size in tables)
-        for table in self.tables:
-            nn.init.orthogonal_(table.weight, _GAIN)
+        # One token for the start and each skill of the team; one for each skill of agents before the last.
+        self.start = choices[0]
+        self.team_skill = _table(choices[0] + 1, width)
+        told = max(choices[1:-1], default=None)
+        self.agent_skill = None if told is None else _table(told, width)
         self.token_norm = nn.LayerNorm(width)
         self.decoder = nn.ModuleList(DecoderBlock(width=width, heads=heads) for _ in range(blocks))
         self.logits = _head(width, max(choices))
@@ -114,10 +114,11 @@ class Coordinator(nn.Module):
 
     def _log_probs(self, encoded: Tensor, skills: Tensor) -> Tensor:
         """(N, P, widest); row i is about the choice at position i, given those before it."""
-        tables = [self.tables[min(i, 1)] for i in range(self.positions - 1)]
-        start = self.tables[0].weight[self.start].expand(*skills.shape[:-1], 1, -1)
-        told = [table(skills[..., i : i + 1]) for i, table in enumerate(tables)]
-        tokens = self.token_norm(nn.functional.gelu(torch.cat([start, *told], -2)))
+        start = torch.full_like(skills[..., :1], self.start)
+        known = [self.team_skill(torch.cat([start, skills[..., :1]], -1)[..., : self.positions])]
+        if self.agent_skill is not None:
+            known.append(self.agent_skill(skills[..., 1:-1]))
+        tokens = self.token_norm(nn.functional.gelu(torch.cat(known, -2)))
         encoded = encoded[..., : self.positions, :]
         for block in self.decoder:
             tokens = block(tokens, encoded)
@@ -144,6 +145,12 @@ class UniformSkills(nn.Module):
 def _noise(rows: Tensor) -> Tensor:
     """Subtracted from log-probs it makes argmax a draw: the exponential race, which asks no host."""
     return torch.empty_like(rows).exponential_().log()
+
+
+def _table(skills: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(skills, width)
+    nn.init.orthogonal_(table.weight, _GAIN)
+    return table
 
 
 def _embedding(inputs: int, width: int) -> nn.Sequential:

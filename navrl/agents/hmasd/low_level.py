@@ -116,14 +116,21 @@ class LowLevel:
             self.scale, values.before, values.target, self.critic.last, stopped
         )
         self._entropy_coef = self.options.entropy_coef * entropy_share
-        how = {
-            "num_epochs": self.options.num_epochs,
-            "pieces": self.update.ppo.accumulate,
-            "stopped": stopped,
-        }
-        acted = fit(self.descents["actor"], self._actor_loss, prepared.actions, **how)
         batch = values._replace(before=before, target=target)
-        judged = fit(self.descents["critic"], self._critic_loss, batch, **how)
+        acted, judged = (
+            fit(
+                self.descents[part],
+                loss,
+                learned,
+                num_epochs=self.options.num_epochs,
+                pieces=self.update.ppo.accumulate,
+                stopped=stopped,
+            )
+            for part, loss, learned in (
+                ("actor", self._actor_loss, prepared.actions),
+                ("critic", self._critic_loss, batch),
+            )
+        )
         names = (f"low/{name}" for name in (*_ACTED, *_JUDGED))
         return prepared.metrics | dict(zip(names, torch.cat([acted, judged]).unbind(), strict=True))
 

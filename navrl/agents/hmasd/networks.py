@@ -47,7 +47,8 @@ class Networks(NamedTuple):
 
     def to(self, device: torch.device) -> "Networks":
         """The same on a device."""
-        return Networks(*(module.to(device) for module in self))
+        policy, critic, discriminators = self
+        return Networks(policy.to(device), critic.to(device), discriminators.to(device))
 
 
 def networks(
