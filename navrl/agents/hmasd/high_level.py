@@ -117,7 +117,7 @@ class HighLevel:
         )
 
     def fit(self, prepared: Prepared, stopped: Tensor, entropy_share: float) -> dict[str, Tensor]:
-        """All gradient steps of a round; none where no decision was paid more than another.
+        """All gradient steps of a round; where no decision was paid more than another, only a look at one.
 
         Then the gradient is that of entropy and noise alone. It is small, but Adam makes steps of full size
         of it, and where success is rare they undo what it taught before it comes again.
@@ -127,16 +127,14 @@ class HighLevel:
             self.scale, batch.before, batch.target, self.coordinator.last, stopped
         )
         metrics = {**prepared.metrics, "high/skipped": prepared.idle.float()}
-        if bool(prepared.idle):
-            return metrics
         self._entropy_coef = self.options.entropy_coef * entropy_share
         means = fit(
             self.descents["coordinator"],
             self._loss,
             batch._replace(before=before, target=target),
-            num_epochs=self.options.num_epochs,
+            num_epochs=1 if bool(prepared.idle) else self.options.num_epochs,
             pieces=self.update.ppo.accumulate,
-            stopped=stopped,
+            stopped=stopped | prepared.idle,
         )
         fitted = dict(zip(_FITTED, means.unbind(), strict=True))
         entropies = {f"skill/{key}": fitted.pop(key) for key in ("entropy_team", "entropy_indiv")}
