@@ -16,7 +16,9 @@ class Attention(nn.Module):
 
     def __init__(self, *, width: int, heads: int, causal: bool) -> None:
         super().__init__()
-        self.query, self.key, self.value, self.out = (linear(width, width, _SMALL) for _ in "qkvo")
+        self.query, self.value, self.out = (linear(width, width, _SMALL) for _ in range(3))
+        self.key = nn.Linear(width, width, bias=False)  # which would raise all weights alike
+        nn.init.orthogonal_(self.key.weight, _SMALL)
         self.heads, self.causal = heads, causal
         self._scale = 1.0 / math.sqrt(width // heads)
 
