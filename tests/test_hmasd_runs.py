@@ -13,6 +13,7 @@ from tests.test_teams import leaves
 RUN = (
     *("env=alice_and_bob", "agent=hmasd", "experiment=alice_hmasd", "env.sim.horizon=20"),
     *("num_envs=4", "rollout_steps=30", "agent.k=7", "total_frames=720", "seed=3", "compile=off"),
+    *(f"agent.{part}.num_epochs=2" for part in ("coordinator", "actor", "discriminator")),
     *("eval_episodes=4", "logger=none", "console=none", "checkpoint.save_every=3"),
 )
 

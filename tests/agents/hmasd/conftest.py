@@ -26,7 +26,11 @@ def make_agent():
     """make_agent("agent.k=3", num_agents=2, discrete=True) -> the shipped agent, smaller."""
 
     def make(*overrides, num_agents=game.AGENTS, discrete=True, specs=None, num_iterations=10):
-        small = ("agent.body.hidden_sizes=[8]", "agent.coordinator.width=8", "agent.n_indiv=3")
+        parts = ("coordinator", "actor", "discriminator")
+        small = (
+            *("agent.body.hidden_sizes=[8]", "agent.coordinator.width=8", "agent.n_indiv=3"),
+            *(f"agent.{part}.num_epochs=3" for part in parts),
+        )
         observation, action = specs or game.specs(num_agents, discrete=discrete)
         return build(configuration((*small, *overrides)))(
             observation_spec=observation,
