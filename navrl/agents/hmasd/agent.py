@@ -13,7 +13,7 @@ from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.bodies import BodyOptions, team_spec
 from navrl.agents.descent import Descent
-from navrl.agents.guard import diagnose, require_positive
+from navrl.agents.guard import diagnose, require_positive, require_version
 from navrl.agents.hmasd.ablations import setting
 from navrl.agents.hmasd.blocks import block_of
 from navrl.agents.hmasd.coordinator import Coordinator
@@ -100,8 +100,9 @@ class HMASD:
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one round on (N, T) frames of the current policy version."""
-        self._check_version(rollout)
-        block, version = block_of(rollout), self.policy.version
+        version = self.policy.version
+        require_version(rollout, version)
+        block = block_of(rollout)
         outcomes = block.outcomes()
         paid = self.telling.pay(outcomes, block.reward.flatten())
         low = self.low.prepare(block, paid.total.view(*block.reward.shape, -1))
@@ -139,14 +140,6 @@ class HMASD:
 
     def check_rollout_size(self, frames: int) -> None:
         """Every size will do: batches are whole rollouts."""
-
-    def _check_version(self, rollout: TensorDictBase) -> None:
-        version = rollout.get_non_tensor("policy_version", default=self.policy.version)
-        if version != self.policy.version:
-            raise RuntimeError(
-                f"the rollout carries policy version {version}; expected {self.policy.version}: "
-                "on-policy learning uses every rollout once, with the policy that collected it"
-            )
 
     def _guard(self, rollout: TensorDictBase, numbers: dict[str, float]) -> None:
         """Refuse a foreign rollout, which has changed nothing so far; count broken rounds."""
