@@ -27,6 +27,7 @@ class Block(NamedTuple):
     reason: Tensor  # why skills were chosen at this step
     stamp: Tensor  # by which policy version, plus 1
     log_prob: Tensor  # (N, T, P) of the skills where they were chosen
+    hidden: Tensor  # (N, T, A, H) what actors remembered before the step; H is 0 without a memory
 
     @property
     def team(self) -> Tensor:
@@ -39,6 +40,12 @@ class Block(NamedTuple):
         last = torch.zeros_like(self.done)
         last[:, -1] = True
         return self.done | last
+
+    @property
+    def fresh(self) -> Tensor:
+        """Where an episode began within the rollout (N, T)."""
+        before = torch.zeros_like(self.done[:, :1])
+        return torch.cat([before, self.done[:, :-1]], 1)
 
     def outcomes(self) -> Outcomes:
         """Where all the steps led, one row each."""
@@ -63,4 +70,5 @@ def block_of(rollout: TensorDictBase) -> Block:
         reason=skills.get("reason").squeeze(-1),
         stamp=skills.get("stamp").squeeze(-1),
         log_prob=skills.get("log_prob"),
+        hidden=group.get("hidden", group.get("action").new_zeros(*group.shape, 0)),
     )

@@ -11,6 +11,7 @@ from navrl.agents.encoders import linear
 from navrl.agents.heads import Head
 from navrl.agents.hmasd.options import ActorOptions
 from navrl.agents.hmasd.skill_bias import initial_biases
+from navrl.agents.recurrence import recurrence
 
 INJECTIONS = ("last", "input", "both")
 _SMALL = 0.01
@@ -32,15 +33,32 @@ class Actor(nn.Module):
         self.skills, self.at_input = skills, at_input
         self.body = Body(self.view.outputs + skills * at_input, body)
         self.out = linear(self.body.outputs, head.outputs, _SMALL)
+        self.memory = recurrence(options.rnn, self.body.outputs, options.chunk_length)
         biases = initial_biases(options.skill_init, skills, options.skill_init_std, head)
         self.bias = nn.Parameter(biases) if at_last else None
 
-    def forward(self, frames: TensorDictBase, skill: Tensor) -> ActionDistribution:
-        """The distribution of every row of frames (...) with the skills (...)."""
+    def step(
+        self, frames: TensorDictBase, skill: Tensor, hidden: Tensor
+    ) -> tuple[ActionDistribution, Tensor]:
+        """The distribution of every row of frames (...) with the skills (...), and what is remembered."""
+        rows, hidden = self.memory.step(self._features(frames, skill), hidden)
+        return self._decided(rows, frames, skill), hidden
+
+    def forward(
+        self, frames: TensorDictBase, skill: Tensor, hidden: Tensor, fresh: Tensor
+    ) -> ActionDistribution:
+        """The same for chunks of steps (R, L), by what was remembered before the first; none where fresh."""
+        rows = self.memory(self._features(frames, skill), hidden, fresh)
+        return self._decided(rows, frames, skill)
+
+    def _features(self, frames: TensorDictBase, skill: Tensor) -> Tensor:
         rows = self.view(frames)
         if self.at_input:
             rows = torch.cat([rows, functional.one_hot(skill, self.skills).to(rows)], -1)
-        outputs = self.out(self.body(rows))
+        return self.body(rows)
+
+    def _decided(self, rows: Tensor, frames: TensorDictBase, skill: Tensor) -> ActionDistribution:
+        outputs = self.out(rows)
         if self.bias is not None:
             outputs = outputs + self.bias[skill]
         return self.head.distribution(outputs, frames)

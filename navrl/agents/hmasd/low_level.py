@@ -8,11 +8,13 @@ from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
 from navrl.agents.clipped import clipped_objective, explained_variance, standardised
+from navrl.agents.distributions import ActionDistribution
 from navrl.agents.epochs import fit
 from navrl.agents.hmasd.blocks import Block
 from navrl.agents.hmasd.discoverer import Actor, TeamCritic
 from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
 from navrl.agents.hmasd.options import ActorOptions, Update
+from navrl.agents.recurrence import chunks
 from navrl.agents.values import ValueScale
 
 _LEAST_DEVIATION = 1e-5
@@ -21,13 +23,15 @@ _JUDGED = ("critic_broken", "critic_grad_norm", "loss_v")
 
 
 class ActionBatch(NamedTuple):
-    """One row for each step of each agent."""
+    """One row for each chunk of L steps of an agent; chunks of agents without a memory are single steps."""
 
-    skill: Tensor  # (R,)
-    frames: TensorDictBase
-    action: Tensor  # (R, columns)
-    log_prob: Tensor
-    advantage: Tensor
+    skill: Tensor  # (R, L)
+    frames: TensorDictBase  # (R, L)
+    action: Tensor  # (R, L, columns)
+    log_prob: Tensor  # (R, L)
+    advantage: Tensor  # (R, L)
+    hidden: Tensor  # (R, H), before the first step
+    fresh: Tensor  # (R, L), where an episode began
 
 
 class ValueBatch(NamedTuple):
@@ -80,15 +84,8 @@ class LowLevel:
             pay,
             *(flag.unsqueeze(-1).expand(shape) for flag in (block.done, block.terminated)),
         )
-        frames = block.frames.reshape(-1)
-        batch = ActionBatch(
-            skill=block.skill.flatten(),
-            frames=frames.exclude("action", "action_log_prob"),
-            action=frames.get("action"),
-            log_prob=frames.get("action_log_prob"),
-            advantage=standardised(advantage, _LEAST_DEVIATION).flatten(),
-        )
-        again = self.actor(batch.frames, batch.skill).log_prob(batch.action)
+        batch = self._actions(block, standardised(advantage, _LEAST_DEVIATION))
+        again = self._again(batch).log_prob(batch.action)
         before = value.unsqueeze(-1).expand(shape)
         return Prepared(
             actions=batch,
@@ -101,6 +98,26 @@ class LowLevel:
             replay_error=largest_difference(again, batch.log_prob),
             metrics={"low/ev": explained_variance(before, target)},
         )
+
+    def _actions(self, block: Block, advantage: Tensor) -> ActionBatch:
+        """What agents did, in chunks."""
+        length = self.actor.memory.chunk_length
+        skill = chunks(block.skill, length)
+        shape = [*skill.shape]
+        frames = block.frames.apply(lambda rows: chunks(rows, length), batch_size=shape)
+        fresh = block.fresh.unsqueeze(-1).expand_as(block.skill)
+        return ActionBatch(
+            skill=skill,
+            frames=frames.exclude("action", "action_log_prob"),
+            action=frames.get("action"),
+            log_prob=frames.get("action_log_prob"),
+            advantage=chunks(advantage, length),
+            hidden=chunks(block.hidden, length)[:, 0],
+            fresh=chunks(fresh, length),
+        )
+
+    def _again(self, batch: ActionBatch) -> ActionDistribution:
+        return self.actor(batch.frames, batch.skill, batch.hidden, batch.fresh)
 
     def _next_value(self, block: Block, value: Tensor) -> Tensor:
         """Of what follows each step (N, T); where nothing does, the team keeps its skill in the end state."""
@@ -135,7 +152,7 @@ class LowLevel:
         return prepared.metrics | dict(zip(names, torch.cat([acted, judged]).unbind(), strict=True))
 
     def _actor_loss(self, batch: ActionBatch) -> tuple[Tensor, Tensor]:
-        dist = self.actor(batch.frames, batch.skill)
+        dist = self._again(batch)
         log_prob, entropy = dist.log_prob(batch.action), dist.entropy().mean()
         clipped = clipped_objective(
             log_prob, batch.log_prob, batch.advantage, self.update.ppo.clip_epsilon

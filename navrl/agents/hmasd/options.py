@@ -25,6 +25,8 @@ class ActorOptions(NamedTuple):
     skill_injection: str
     skill_init: str
     skill_init_std: float
+    rnn: str
+    chunk_length: int
     entropy_coef: float
     num_epochs: int
     learning_rate: float
@@ -96,6 +98,7 @@ def check_options(
             "learning_rate",
             "critic_learning_rate",
             "num_epochs",
+            "chunk_length",
             "width",
             "blocks",
             "heads",

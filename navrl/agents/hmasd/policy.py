@@ -7,6 +7,7 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
 from navrl.agents.bodies import STATE
+from navrl.agents.distributions import ActionDistribution
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
 from navrl.agents.hmasd.discoverer import Actor
@@ -15,6 +16,7 @@ from navrl.agents.team import GROUP, in_group
 
 SKILLS = "skill"  # the group (N,) of what is known of skills in a rollout
 _HANDED_ON = tuple((SKILLS, name) for name in Memory._fields)
+HIDDEN = (GROUP, "hidden")  # what an actor with a memory remembered before the step
 
 
 class HierarchicalPolicy(TensorDictModuleBase):
@@ -45,6 +47,8 @@ class HierarchicalPolicy(TensorDictModuleBase):
             *((SKILLS, name) for name in ("reason", "log_prob")),
             *(("next", *key) for key in _HANDED_ON),
         ]
+        if actor.memory.size:
+            self.out_keys += [HIDDEN, ("next", *HIDDEN)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sample, or take what is most probable under ExplorationType.DETERMINISTIC."""
@@ -59,7 +63,7 @@ class HierarchicalPolicy(TensorDictModuleBase):
             memory = timing.renewed(memory, due, choice.skills, version=self.version)
             log_prob = torch.where(due, choice.log_prob, 0.0)
         skill = individual_skills(memory.chosen, self.num_agents)
-        dist = self.actor(frames, skill)
+        dist = self._act(tensordict, frames, skill)
         action = dist.deterministic_sample if best else dist.sample()
         for name, value in (("skill", skill), ("action", action)):
             frames.set(name, value)
@@ -70,6 +74,20 @@ class HierarchicalPolicy(TensorDictModuleBase):
             tensordict.set(("next", *key), then)
         tensordict.set((SKILLS, "reason"), reason)
         return tensordict.set((SKILLS, "log_prob"), log_prob)
+
+    def _act(
+        self, tensordict: TensorDictBase, frames: TensorDictBase, skill: Tensor
+    ) -> ActionDistribution:
+        """The actor's distribution; its memory goes the way of the skills."""
+        size = self.actor.memory.size
+        hidden = tensordict.get(HIDDEN, None)
+        if hidden is None:
+            hidden = torch.zeros(*skill.shape, size, device=skill.device)
+        dist, after = self.actor.step(frames, skill, hidden)
+        if size:
+            tensordict.set(HIDDEN, hidden)
+            tensordict.set(("next", *HIDDEN), after)
+        return dist
 
     def _memory(self, tensordict: TensorDictBase) -> Memory:
         """What the step before handed on; nothing where there was none."""

@@ -76,9 +76,9 @@ def test_skills_steer_the_actor_wherever_they_come_in(make_agent, injection):
     torch.nn.init.normal_(agent.policy.actor.out.weight)
     frames = game.seen(5, 2)["agents"]
     one, other = (
-        agent.policy.actor(frames, torch.full((5, 2), skill)).log_prob(
-            torch.zeros(5, 2, 2, dtype=torch.int64)
-        )
+        agent.policy.actor.step(frames, torch.full((5, 2), skill), torch.zeros(5, 2, 0))[
+            0
+        ].log_prob(torch.zeros(5, 2, 2, dtype=torch.int64))
         for skill in (0, 1)
     )
     assert ((one - other).abs() > 1e-4).all()
