@@ -21,6 +21,16 @@ def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
     return torch.stack([chosen[:, t] for t in instants], 1)
 
 
+def require_version(rollout: TensorDictBase, version: int) -> None:
+    """Refuse a rollout of another policy version."""
+    found = rollout.get_non_tensor("policy_version", default=version)
+    if found != version:
+        raise RuntimeError(
+            f"the rollout carries policy version {found}; expected {version}: "
+            "on-policy learning uses every rollout once, with the policy that collected it"
+        )
+
+
 def diagnose(rollout: TensorDictBase, in_a_row: int, limit: int) -> None:
     """Say which tensor and env rows are not finite; give up after `limit` iterations in a row."""
     found = _culprit(rollout)

@@ -11,7 +11,13 @@ from torchrl.objectives.value import GAE
 
 from navrl.agents.architectures import actor_critic
 from navrl.agents.descent import Descent, parameter_groups
-from navrl.agents.guard import diagnose, replay_slices, require_fractions, require_positive
+from navrl.agents.guard import (
+    diagnose,
+    replay_slices,
+    require_fractions,
+    require_positive,
+    require_version,
+)
 from navrl.agents.loss import LossTerms, PPOLoss, explained
 from navrl.agents.networks import NetworkOptions, resolve_precision
 from navrl.agents.team import ALIVE, as_one_agent, inherited
@@ -110,7 +116,8 @@ class PPO:
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
-        self._check_rollout(rollout)
+        require_version(rollout, self.policy.version)
+        self.check_rollout_size(rollout.numel())
         with torch.no_grad():
             frames, sharing = as_one_agent(rollout)
             replay_error = self._replay_error(frames)
@@ -162,15 +169,6 @@ class PPO:
             "sync/replay_error": replay_error,
             "sync/policy_version": float(self.policy.version),
         }
-
-    def _check_rollout(self, rollout: TensorDictBase) -> None:
-        version = rollout.get_non_tensor("policy_version", default=self.policy.version)
-        if version != self.policy.version:
-            raise RuntimeError(
-                f"the rollout carries policy version {version}; expected {self.policy.version}: "
-                "on-policy learning uses every rollout once, with the policy that collected it"
-            )
-        self.check_rollout_size(rollout.numel())
 
     def check_rollout_size(self, frames: int) -> None:
         """Refuse rollouts that do not split into equal minibatches."""

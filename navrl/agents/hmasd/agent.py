@@ -1,0 +1,178 @@
+"""agent=hmasd: a team learns skills and when to use them, from one synchronous rollout after another.
+
+A coordinator chooses a skill for the team and one for every agent, for `k` steps; a shared actor plays them.
+Discriminators tell skills apart by where they lead, and agents are paid for being told apart. After each
+rollout all of them learn from it, and only from it.
+"""
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.data import Composite, TensorSpec
+
+from navrl.agents.bodies import BodyOptions, team_spec
+from navrl.agents.descent import Descent
+from navrl.agents.guard import diagnose, require_positive, require_version
+from navrl.agents.hmasd.ablations import setting
+from navrl.agents.hmasd.blocks import block_of
+from navrl.agents.hmasd.coordinator import Coordinator
+from navrl.agents.hmasd.discrimination import Discrimination
+from navrl.agents.hmasd.high_level import HighLevel, NoHighLevel
+from navrl.agents.hmasd.learning import entropy_share
+from navrl.agents.hmasd.low_level import LowLevel
+from navrl.agents.hmasd.networks import networks
+from navrl.agents.hmasd.options import (
+    ActorOptions,
+    CoordinatorOptions,
+    DiscriminatorOptions,
+    IntrinsicOptions,
+    PPOOptions,
+    Update,
+    check_options,
+)
+from navrl.agents.hmasd.usage import broken_steps, usage
+
+
+class HMASD:
+    """One verb: update(rollout) makes every gradient step of a round."""
+
+    precision = "fp32"
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        ablation: str,
+        k: int,
+        n_team: int,
+        n_indiv: int,
+        discount: float,
+        coordinator: CoordinatorOptions,
+        actor: ActorOptions,
+        discriminator: DiscriminatorOptions,
+        intrinsic: IntrinsicOptions,
+        body: BodyOptions,
+        ppo: PPOOptions,
+        max_skipped_updates: int,
+        replay_tolerance: float,
+        observation_spec: Composite,
+        action_spec: TensorSpec,
+        device: torch.device | str,
+        num_iterations: int,
+    ) -> None:
+        require_positive(k=k)
+        update = self._update = Update(ppo, discount, num_iterations)
+        check_options(coordinator, actor, discriminator, update)
+        self.name, self.device = name, torch.device(device)
+        self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
+        self.skipped_in_a_row = 0
+        num_agents = team_spec(observation_spec, "hmasd").num_agents
+        chosen = self.setting = setting(
+            ablation, n_team=n_team, n_indiv=n_indiv, num_agents=num_agents, intrinsic=intrinsic
+        )
+        built = networks(
+            chosen,
+            k=k,
+            value_normalisation=ppo.value_normalisation,
+            body=body,
+            coordinator=coordinator,
+            actor=actor,
+            observation_spec=observation_spec,
+            action_spec=action_spec,
+        ).to(self.device)
+        self.policy, self.critic, self.discriminators = built
+        self.parameters = [each for module in built for each in module.parameters()]
+        self.low = LowLevel(
+            self.policy.actor, self.critic.network, self.critic.scale, actor, update
+        )
+        team, agent = self.discriminators.team, self.discriminators.agent
+        self.telling = Discrimination(team, agent, discriminator, chosen.intrinsic, update)
+        self.high: HighLevel | NoHighLevel = NoHighLevel()
+        chooser = self.policy.coordinator
+        if isinstance(chooser, Coordinator):
+            self.high = HighLevel(chooser, self.critic.high_scale, coordinator, update, k)
+        self.descents: dict[str, Descent] = {
+            **self.high.descents,
+            **self.low.descents,
+            **self.telling.descents,
+        }
+
+    def update(self, rollout: TensorDictBase) -> dict[str, float]:
+        """All gradient steps of one round on (N, T) frames of the current policy version."""
+        version = self.policy.version
+        require_version(rollout, version)
+        block = block_of(rollout)
+        outcomes = block.outcomes()
+        paid = self.telling.pay(outcomes, block.reward.flatten())
+        low = self.low.prepare(block, paid.total.view(*block.reward.shape, -1))
+        high = self.high.prepare(block)
+        # Decided before the first step: weights never learn from a foreign rollout.
+        errors = torch.stack([low.replay_error, high.replay_error])
+        stopped = (errors > self.replay_tolerance).any()
+        share = entropy_share(self._update, version)
+        metrics = {
+            **paid.metrics,
+            **usage(
+                block,
+                team_skills=self.setting.team_skills,
+                individual_skills=self.setting.individual_skills,
+                version=version,
+            ),
+            **self.high.fit(high, stopped, share),
+            **self.low.fit(low, stopped, share),
+            **self.telling.fit(outcomes, stopped),
+            "sync/replay_err_low": low.replay_error,
+            "sync/replay_err_high": high.replay_error,
+        }
+        metrics["guard/nonfinite_skips"] = broken_steps(metrics)
+        # Everything that is known of the round, in one read of the device.
+        numbers = dict(zip(metrics, torch.stack([*metrics.values()]).tolist(), strict=True))
+        self._guard(rollout, numbers)
+        self.policy.version += 1
+        rates = {name: descent.end_iteration() for name, descent in self.descents.items()}
+        return {
+            **{name: value for name, value in numbers.items() if "broken" not in name},
+            "policy/learning_rate": rates["actor"],
+            "policy/entropy_share": share,
+            "sync/policy_version": float(self.policy.version),
+        }
+
+    def check_rollout_size(self, frames: int) -> None:
+        """Every size will do: batches are whole rollouts."""
+
+    def _guard(self, rollout: TensorDictBase, numbers: dict[str, float]) -> None:
+        """Refuse a foreign rollout, which has changed nothing so far; count broken rounds."""
+        error = max(numbers["sync/replay_err_low"], numbers["sync/replay_err_high"])
+        if error > self.replay_tolerance or numbers["sync/stale_frames"] > 0:
+            raise RuntimeError(
+                f"the rollout was not collected by this policy: log-probs differ by {error:.3g}, expected "
+                f"at most {self.replay_tolerance:g}, and {numbers['sync/stale_frames']:.0f} steps have "
+                "skills of another version; nothing may change weights while a rollout is collected "
+                "(or raise agent.replay_tolerance)"
+            )
+        skipped = numbers["guard/nonfinite_skips"]
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > 0 else 0
+        if skipped > 0:
+            diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that learning changes."""
+        return {
+            "policy": dict(self.policy.state_dict()),
+            "critic": dict(self.critic.state_dict()),
+            "discriminators": dict(self.discriminators.state_dict()),
+            "descents": {name: each.state_dict() for name, each in self.descents.items()},
+            "policy_version": self.policy.version,
+            "skipped_in_a_row": self.skipped_in_a_row,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of state_dict, for an agent of the same options."""
+        self.policy.load_state_dict(state["policy"])
+        self.critic.load_state_dict(state["critic"])
+        self.discriminators.load_state_dict(state["discriminators"])
+        for name, descent in self.descents.items():
+            descent.load_state_dict(state["descents"][name])
+        self.policy.version = state["policy_version"]
+        self.skipped_in_a_row = state["skipped_in_a_row"]

@@ -1,0 +1,74 @@
+"""A rollout as the tensors that the parts of the agent learn from."""
+
+from typing import NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from navrl.agents.bodies import STATE
+from navrl.agents.hmasd.discriminators import Outcomes
+from navrl.agents.hmasd.policy import SKILLS
+from navrl.agents.team import GROUP
+
+
+class Block(NamedTuple):
+    """(N, T) steps of a team; whatever agents have of their own is (N, T, A)."""
+
+    state: Tensor
+    frames: TensorDictBase
+    next_state: Tensor  # before any reset
+    next_frames: TensorDictBase
+    reward: Tensor
+    done: Tensor
+    terminated: Tensor
+    chosen: Tensor  # (N, T, P)
+    skill: Tensor  # (N, T, A)
+    reason: Tensor  # why skills were chosen at this step
+    stamp: Tensor  # by which policy version, plus 1
+    log_prob: Tensor  # (N, T, P) of the skills where they were chosen
+    hidden: Tensor  # (N, T, A, H) what actors remembered before the step; H is 0 without a memory
+
+    @property
+    def team(self) -> Tensor:
+        """The team's skill (N, T)."""
+        return self.chosen[..., 0]
+
+    @property
+    def cut(self) -> Tensor:
+        """Where no later step of the rollout tells what followed: ends of episodes, and the last step."""
+        last = torch.zeros_like(self.done)
+        last[:, -1] = True
+        return self.done | last
+
+    @property
+    def fresh(self) -> Tensor:
+        """Where an episode began within the rollout (N, T)."""
+        before = torch.zeros_like(self.done[:, :1])
+        return torch.cat([before, self.done[:, :-1]], 1)
+
+    def outcomes(self) -> Outcomes:
+        """Where all the steps led, one row each."""
+        rows = (self.next_state, self.next_frames, self.team, self.skill)
+        return Outcomes(*(x.flatten(0, 1) for x in rows))
+
+
+def block_of(rollout: TensorDictBase) -> Block:
+    """The block of a rollout by a HierarchicalPolicy."""
+    group, ahead, skills = rollout.get(GROUP), rollout.get("next"), rollout.get(SKILLS)
+    kept = ("observation", "action_mask", "action", "action_log_prob")
+    return Block(
+        state=rollout.get(STATE),
+        frames=group.select(*kept, strict=False),
+        next_state=ahead.get(STATE),
+        next_frames=ahead.get(GROUP).select("observation"),
+        reward=ahead.get("reward").squeeze(-1),
+        done=ahead.get("done").squeeze(-1),
+        terminated=ahead.get("terminated").squeeze(-1),
+        chosen=skills.get("chosen"),
+        skill=group.get("skill"),
+        reason=skills.get("reason").squeeze(-1),
+        stamp=skills.get("stamp").squeeze(-1),
+        log_prob=skills.get("log_prob"),
+        hidden=group.get("hidden", group.get("action").new_zeros(*group.shape, 0)),
+    )

@@ -1,0 +1,64 @@
+"""Who tells skills apart by where they lead: the team's by the state, an agent's by what it is told."""
+
+from typing import NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+from torch.nn import functional
+
+from navrl.agents.bodies import Body, BodyOptions, TeamSpec, View
+from navrl.agents.encoders import linear
+
+_SMALL = 0.01
+
+
+class Outcomes(NamedTuple):
+    """Where a step led, before any reset, and which skills it was made with; rows first."""
+
+    state: Tensor  # (M, features)
+    frames: TensorDictBase  # (M, A)
+    team: Tensor  # (M,)
+    individual: Tensor  # (M, A)
+
+
+class TeamDiscriminator(nn.Module):
+    """q(Z | s)."""
+
+    def __init__(self, *, team: TeamSpec, body: BodyOptions, skills: int) -> None:
+        super().__init__()
+        self.body = Body(team.state_size, body)
+        self.out = linear(self.body.outputs, skills, _SMALL)
+
+    def forward(self, outcomes: Outcomes) -> Tensor:
+        """Log-probabilities (M, skills)."""
+        return self.out(self.body(outcomes.state)).log_softmax(-1)
+
+
+class AgentDiscriminator(nn.Module):
+    """q(z | o, Z)."""
+
+    def __init__(self, *, team: TeamSpec, body: BodyOptions, team_skills: int, skills: int) -> None:
+        super().__init__()
+        self.team_skills = team_skills
+        self.view = View(team.leaves, body)
+        self.body = Body(self.view.outputs + team_skills, body)
+        self.out = linear(self.body.outputs, skills, _SMALL)
+
+    def forward(self, outcomes: Outcomes) -> Tensor:
+        """Log-probabilities (M, A, skills)."""
+        rows = self.view(outcomes.frames)
+        told = functional.one_hot(outcomes.team, self.team_skills).to(rows).unsqueeze(-2)
+        told = told.expand(*rows.shape[:-1], -1)
+        return self.out(self.body(torch.cat([rows, told], -1))).log_softmax(-1)
+
+
+def likelihood(log_probs: Tensor, skill: Tensor) -> Tensor:
+    """The log-probability of these skills (...) among all (..., skills)."""
+    return log_probs.gather(-1, skill.unsqueeze(-1)).squeeze(-1)
+
+
+def guessing(log_probs: Tensor, skill: Tensor) -> tuple[Tensor, Tensor]:
+    """What a discriminator minimises, the cross-entropy; and how often its best guess is right."""
+    right = (log_probs.argmax(-1) == skill).float().mean()
+    return -likelihood(log_probs, skill).mean(), right

@@ -1,0 +1,166 @@
+"""How agents learn to act by their skills: PPO in which a team shares actor and critic."""
+
+from typing import NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.objectives.value.functional import generalized_advantage_estimate
+
+from navrl.agents.clipped import clipped_objective, explained_variance, standardised
+from navrl.agents.distributions import ActionDistribution
+from navrl.agents.epochs import fit
+from navrl.agents.hmasd.blocks import Block
+from navrl.agents.hmasd.discoverer import Actor, TeamCritic
+from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
+from navrl.agents.hmasd.options import ActorOptions, Update
+from navrl.agents.recurrence import chunks
+from navrl.agents.values import ValueScale
+
+_LEAST_DEVIATION = 1e-5
+_ACTED = ("broken", "grad_norm", "loss_pi", "entropy", "kl", "clipfrac")
+_JUDGED = ("critic_broken", "critic_grad_norm", "loss_v")
+
+
+class ActionBatch(NamedTuple):
+    """One row for each chunk of L steps of an agent; chunks of agents without a memory are single steps."""
+
+    skill: Tensor  # (R, L)
+    frames: TensorDictBase  # (R, L)
+    action: Tensor  # (R, L, columns)
+    log_prob: Tensor  # (R, L)
+    advantage: Tensor  # (R, L)
+    hidden: Tensor  # (R, H), before the first step
+    fresh: Tensor  # (R, L), where an episode began
+
+
+class ValueBatch(NamedTuple):
+    """One row for each step of a team."""
+
+    state: Tensor
+    skill: Tensor  # (R,) the team's
+    before: Tensor  # (R, A) value with which the round began, the same for all agents
+    target: Tensor  # (R, A)
+
+
+class Prepared(NamedTuple):
+    """What there is to learn, and what is known before the first step."""
+
+    actions: ActionBatch
+    values: ValueBatch
+    replay_error: Tensor
+    metrics: dict[str, Tensor]
+
+
+class LowLevel:
+    """Learns what a skill is."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        critic: TeamCritic,
+        scale: ValueScale,
+        options: ActorOptions,
+        update: Update,
+    ) -> None:
+        self.actor, self.critic, self.scale = actor, critic, scale
+        self.options, self.update = options, update
+        self.descents = {
+            "actor": descent_of(actor, options.learning_rate, update),
+            "critic": descent_of(critic, options.critic_learning_rate, update),
+        }
+        self._entropy_coef = options.entropy_coef
+
+    @torch.no_grad()
+    def prepare(self, block: Block, pay: Tensor) -> Prepared:
+        """Advantages of all steps, for what every agent was paid (N, T, A)."""
+        value = self.scale.values(self.critic(block.state, block.team))
+        shape = pay.shape
+        advantage, target = generalized_advantage_estimate(
+            self.update.discount,
+            self.update.ppo.gae_lambda,
+            value.unsqueeze(-1).expand(shape),
+            self._next_value(block, value).unsqueeze(-1).expand(shape),
+            pay,
+            *(flag.unsqueeze(-1).expand(shape) for flag in (block.done, block.terminated)),
+        )
+        batch = self._actions(block, standardised(advantage, _LEAST_DEVIATION))
+        again = self._again(batch).log_prob(batch.action)
+        before = value.unsqueeze(-1).expand(shape)
+        return Prepared(
+            actions=batch,
+            values=ValueBatch(
+                block.state.flatten(0, 1),
+                block.team.flatten(),
+                before.flatten(0, 1),
+                target.flatten(0, 1),
+            ),
+            replay_error=largest_difference(again, batch.log_prob),
+            metrics={"low/ev": explained_variance(before, target)},
+        )
+
+    def _actions(self, block: Block, advantage: Tensor) -> ActionBatch:
+        """What agents did, in chunks."""
+        length = self.actor.memory.chunk_length
+        skill = chunks(block.skill, length)
+        shape = [*skill.shape]
+        frames = block.frames.apply(lambda rows: chunks(rows, length), batch_size=shape)
+        fresh = block.fresh.unsqueeze(-1).expand_as(block.skill)
+        return ActionBatch(
+            skill=skill,
+            frames=frames.exclude("action", "action_log_prob"),
+            action=frames.get("action"),
+            log_prob=frames.get("action_log_prob"),
+            advantage=chunks(advantage, length),
+            hidden=chunks(block.hidden, length)[:, 0],
+            fresh=chunks(fresh, length),
+        )
+
+    def _again(self, batch: ActionBatch) -> ActionDistribution:
+        return self.actor(batch.frames, batch.skill, batch.hidden, batch.fresh)
+
+    def _next_value(self, block: Block, value: Tensor) -> Tensor:
+        """Of what follows each step (N, T); where nothing does, the team keeps its skill in the end state."""
+        following = torch.cat([value[:, 1:], value[:, :1]], 1)
+        ends = block.cut.nonzero(as_tuple=True)
+        ahead = self.scale.values(self.critic(block.next_state[ends], block.team[ends]))
+        return following.index_put(ends, ahead)
+
+    def fit(self, prepared: Prepared, stopped: Tensor, entropy_share: float) -> dict[str, Tensor]:
+        """All gradient steps of a round."""
+        values = prepared.values
+        before, target = in_units(
+            self.scale, values.before, values.target, self.critic.last, stopped
+        )
+        self._entropy_coef = self.options.entropy_coef * entropy_share
+        batch = values._replace(before=before, target=target)
+        acted, judged = (
+            fit(
+                self.descents[part],
+                loss,
+                learned,
+                num_epochs=self.options.num_epochs,
+                pieces=self.update.ppo.accumulate,
+                stopped=stopped,
+            )
+            for part, loss, learned in (
+                ("actor", self._actor_loss, prepared.actions),
+                ("critic", self._critic_loss, batch),
+            )
+        )
+        names = (f"low/{name}" for name in (*_ACTED, *_JUDGED))
+        return prepared.metrics | dict(zip(names, torch.cat([acted, judged]).unbind(), strict=True))
+
+    def _actor_loss(self, batch: ActionBatch) -> tuple[Tensor, Tensor]:
+        dist = self._again(batch)
+        log_prob, entropy = dist.log_prob(batch.action), dist.entropy().mean()
+        clipped = clipped_objective(
+            log_prob, batch.log_prob, batch.advantage, self.update.ppo.clip_epsilon
+        )
+        row = torch.stack([clipped.loss, entropy, clipped.kl, clipped.clip_fraction])
+        return clipped.loss - self._entropy_coef * entropy, row
+
+    def _critic_loss(self, batch: ValueBatch) -> tuple[Tensor, Tensor]:
+        value = self.critic(batch.state, batch.skill).unsqueeze(-1).expand_as(batch.target)
+        loss = value_loss(self.update, value, batch.target, batch.before)
+        return loss, loss.reshape(1)

@@ -1,0 +1,87 @@
+"""All that learns, in three modules: the policy, the critic, and the discriminators."""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torchrl.data import Composite, TensorSpec
+
+from navrl.agents.bodies import BodyOptions, team_spec
+from navrl.agents.heads import head_for
+from navrl.agents.hmasd.ablations import Setting
+from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
+from navrl.agents.hmasd.discoverer import Actor, TeamCritic
+from navrl.agents.hmasd.discriminators import AgentDiscriminator, TeamDiscriminator
+from navrl.agents.hmasd.options import ActorOptions, CoordinatorOptions
+from navrl.agents.hmasd.policy import HierarchicalPolicy
+from navrl.agents.team import GROUP, action_of
+from navrl.agents.values import ValueScale, value_scale
+
+FOREVER = 2**31  # steps
+
+
+class Critic(nn.Module):
+    """The low level's critic, and the units in which it and the coordinator speak of values."""
+
+    def __init__(self, network: TeamCritic, kind: str) -> None:
+        super().__init__()
+        self.network = network
+        self.scale: ValueScale = value_scale(kind)
+        self.high_scale: ValueScale = value_scale(kind)
+
+
+class Discriminators(nn.Module):
+    """Of the team's skill, and of an agent's."""
+
+    def __init__(self, team: TeamDiscriminator, agent: AgentDiscriminator) -> None:
+        super().__init__()
+        self.team, self.agent = team, agent
+
+
+class Networks(NamedTuple):
+    """The three."""
+
+    policy: HierarchicalPolicy
+    critic: Critic
+    discriminators: Discriminators
+
+    def to(self, device: torch.device) -> "Networks":
+        """The same on a device."""
+        policy, critic, discriminators = self
+        return Networks(policy.to(device), critic.to(device), discriminators.to(device))
+
+
+def networks(
+    setting: Setting,
+    *,
+    k: int,
+    value_normalisation: str,
+    body: BodyOptions,
+    coordinator: CoordinatorOptions,
+    actor: ActorOptions,
+    observation_spec: Composite,
+    action_spec: TensorSpec,
+) -> Networks:
+    """The networks of a setting for the specs of an env."""
+    team = team_spec(observation_spec, "hmasd")
+    skills, team_skills = setting.individual_skills, setting.team_skills
+    chooser: Coordinator | UniformSkills = UniformSkills(setting.choices)
+    if setting.coordinated:
+        width, blocks, heads = coordinator.width, coordinator.blocks, coordinator.heads
+        chooser = Coordinator(
+            choices=setting.choices, team=team, body=body, width=width, blocks=blocks, heads=heads
+        )
+    head = head_for(action_of(action_spec, GROUP))
+    policy = HierarchicalPolicy(
+        coordinator=chooser,
+        actor=Actor(team=team, body=body, head=head, skills=skills, options=actor),
+        interval=k if setting.coordinated else FOREVER,
+        num_agents=team.num_agents,
+        masked="action_mask" in observation_spec[GROUP],
+    )
+    critic = TeamCritic(team=team, body=body, skills=team_skills, injection=actor.skill_injection)
+    discriminators = Discriminators(
+        TeamDiscriminator(team=team, body=body, skills=team_skills),
+        AgentDiscriminator(team=team, body=body, team_skills=team_skills, skills=skills),
+    )
+    return Networks(policy, Critic(critic, value_normalisation), discriminators)

@@ -1,0 +1,56 @@
+"""A game of chance for a team: random observations, rewards and ends of episodes, in any size."""
+
+import torch
+from tensordict import TensorDict
+from torchrl.data import Bounded, Composite, MultiCategorical, Unbounded
+
+from navrl.envs.carrying import carry
+
+NUM_ENVS, AGENTS, STATE, TOLD, CHOICES = 4, 2, 6, 3, (3, 2)
+
+
+def specs(num_agents=AGENTS, num_envs=NUM_ENVS, *, discrete=True):
+    """Observation and action spec."""
+    shape = (num_envs, num_agents)
+    told = Composite(view=Unbounded((*shape, TOLD)), shape=shape)
+    group = Composite(observation=told, shape=shape)
+    if discrete:
+        action = MultiCategorical(list(CHOICES), shape=(*shape, len(CHOICES)))
+    else:
+        action = Bounded(-1.0, 1.0, shape=(*shape, 3))
+    observation = Composite(agents=group, state=Unbounded((num_envs, STATE)), shape=(num_envs,))
+    return observation, Composite(agents=Composite(action=action, shape=shape), shape=(num_envs,))
+
+
+def seen(num_envs, num_agents):
+    """What a team is told at one instant."""
+    view = {"observation": {"view": torch.randn(num_envs, num_agents, TOLD)}}
+    agents = TensorDict(view, [num_envs, num_agents])
+    return TensorDict({"agents": agents, "state": torch.randn(num_envs, STATE)}, [num_envs])
+
+
+def collect(
+    policy, steps, *, num_agents=AGENTS, num_envs=NUM_ENVS, ending=0.1, root=None, reward=None
+):
+    """(N, T) steps of the policy, and where the next rollout begins; `ending` is the share of ends."""
+    root = seen(num_envs, num_agents) if root is None else root
+    frames = []
+    for _ in range(steps):
+        with torch.no_grad():
+            told = policy(root)
+        handed_over = told.pop("next")
+        ahead, opening = seen(num_envs, num_agents), seen(num_envs, num_agents)
+        ends = torch.rand(num_envs, 1) < ending
+        terminated = ends & (torch.rand(num_envs, 1) < 0.5)
+        flags = {"done": ends, "terminated": terminated, "truncated": ends & ~terminated}
+        ahead.update({**flags, "reward": torch.rand(num_envs, 1) if reward is None else reward})
+        going_on = ~ends.unsqueeze(-1)
+        for place in ("state", ("agents", "observation", "view")):
+            rows = opening[place]
+            kept = going_on if rows.ndim > 2 else going_on.squeeze(-1)
+            opening[place] = torch.where(kept, ahead[place], rows)
+        carry(handed_over, ahead, opening)
+        frames.append(told.set("next", ahead))
+        root = opening
+    rollout = torch.stack(frames, 1)
+    return rollout.set_non_tensor("policy_version", policy.version), root

@@ -1,0 +1,124 @@
+"""Collected by the collector, played by evaluations, saved and resumed: in the envs for teams."""
+
+import copy
+
+import pytest
+import torch
+
+from navrl.agents.hmasd import timing
+from navrl.agents.hmasd.blocks import block_of
+from navrl.config import build, compose
+from navrl.evaluate import play
+from navrl.rollouts import SyncCollector
+
+NUM_ENVS, STEPS = 4, 15
+ENVS = {
+    "alice_and_bob": ("env=alice_and_bob", "env.sim.size=2", "env.sim.horizon=7"),
+    "coverage": (
+        "env=coverage",
+        "observation=relative",
+        "env.sim.num_users=4",
+        "env.sim.horizon=7",
+    ),
+}
+
+
+class Session:
+    """Env, agent and collector as the train command makes them."""
+
+    def __init__(self, name="alice_and_bob", *overrides):
+        small = ("agent=hmasd", "compile=off", "agent.k=3", "agent.body.hidden_sizes=[8]")
+        config = compose("train", [*ENVS[name], *small, *overrides])
+        self.env = build(config.env)(num_envs=NUM_ENVS, device="cpu", seed=0)
+        self.agent = build(config.agent)(
+            observation_spec=self.env.observation_spec,
+            action_spec=self.env.action_spec,
+            device="cpu",
+            num_iterations=4,
+        )
+        self.collector = SyncCollector(
+            env=self.env,
+            policy=self.agent.policy,
+            rollout_steps=STEPS,
+            total_frames=4 * NUM_ENVS * STEPS,
+        )
+        self.rollouts = iter(self.collector)
+
+    def round(self):
+        return self.agent.update(next(self.rollouts))
+
+    def state(self):
+        parts = (self.agent.state_dict(), self.env.runtime_state(), self.collector.runtime_state())
+        return copy.deepcopy((*parts, torch.get_rng_state()))
+
+    def load(self, state):
+        agent, env, collector, rng = state
+        self.agent.load_state_dict(agent)
+        self.env.load_runtime_state(env)
+        self.collector.load_runtime_state(collector)
+        torch.set_rng_state(rng)
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_rounds_in_an_env(name):
+    session = Session(name)
+    for number in range(3):
+        metrics = session.round()
+        assert metrics["sync/policy_version"] == number + 1
+        assert max(metrics["sync/replay_err_low"], metrics["sync/replay_err_high"]) <= 1e-5
+        assert metrics["sync/stale_frames"] == 0
+        counted = [metrics[f"sync/high_by_reason/{name}"] for name in timing.ENDS]
+        assert sum(counted) == metrics["high/n"]
+        assert all(value == value for value in metrics.values())
+
+
+def test_decisions_follow_the_ends_of_real_episodes():
+    session = Session()
+    next(session.rollouts)
+    session.agent.policy.version += 1
+    block = block_of(next(session.rollouts))
+    assert block.done[:, :-1].any()
+    for env in range(NUM_ENVS):
+        since = 3
+        for t in range(STEPS):
+            new = t == 0 or bool(block.done[env, t - 1])
+            expected = new or since == 3
+            since = 1 if expected else since + 1
+            assert bool(block.reason[env, t] != timing.NONE) == expected
+
+
+def test_a_fresh_process_goes_on_bit_for_bit():
+    straight = Session()
+    straight.round()
+    state = straight.state()
+    expected = [straight.round(), straight.round()]
+    resumed = Session()
+    resumed.load(state)
+    assert [resumed.round(), resumed.round()] == expected
+    for key, tensor in straight.agent.state_dict()["policy"].items():
+        assert torch.equal(resumed.agent.state_dict()["policy"][key], tensor)
+
+
+def test_evaluations_are_alike_and_draw_nothing_from_what_training_draws_from():
+    session, other = Session(), Session().env
+    session.round()
+    rng, ends = torch.get_rng_state(), []
+    for _ in range(2):
+        with other.other_episodes(5):
+            ends.append(play(other, session.agent.policy, deterministic=True))
+    assert ends[0] == ends[1]
+    assert max(ends[0]["length"]) <= 7
+    assert torch.equal(torch.get_rng_state(), rng)
+
+
+def test_skills_are_chosen_anew_after_a_reset_on_the_fast_path():
+    session = Session()
+    root, reasons = session.env.reset(), []
+    with torch.no_grad():
+        for _ in range(8):
+            stepped, root = session.env.step_and_maybe_reset(session.agent.policy(root))
+            reasons.append(stepped["skill", "reason"].squeeze(-1))
+    reasons = torch.stack(reasons, 1)
+    assert (reasons[:, 0] == timing.RESET).all()
+    # Episodes of seven steps: nothing lasts longer, so the eighth step begins another at the latest.
+    assert (reasons[:, 1:] == timing.RESET).any(1).all()

@@ -1,0 +1,73 @@
+"""What agents are paid for being told apart, from log-softmax by hand, at the true end of each step."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.agents.hmasd.blocks import block_of
+from navrl.agents.hmasd.intrinsic import intrinsic_reward
+from navrl.agents.hmasd.options import IntrinsicOptions
+from tests.agents.hmasd import game
+
+
+def paid(agent, block, **changes):
+    options = IntrinsicOptions(
+        **{"lambda_e": 2.0, "lambda_team": 0.3, "lambda_indiv": 0.7, "center": False, **changes}
+    )
+    team, individual = agent.discriminators.team, agent.discriminators.agent
+    with torch.no_grad():
+        return intrinsic_reward(options, team, individual, block.outcomes(), block.reward.flatten())
+
+
+def test_pay_by_hand_where_each_step_truly_led(make_agent):
+    agent = make_agent("agent.k=3")
+    for module in (agent.discriminators.team, agent.discriminators.agent):
+        torch.nn.init.normal_(module.out.weight)
+    rollout, _ = game.collect(agent.policy, 12, ending=0.4)
+    assert rollout["next", "done"].any()
+    found = paid(agent, block_of(rollout)).total.view(game.NUM_ENVS, 12, game.AGENTS)
+    for env in range(game.NUM_ENVS):
+        for t in range(12):
+            ahead = rollout[env, t]["next"]
+            team, *individual = rollout["skill", "chosen"][env, t].tolist()
+            net = agent.discriminators.team
+            logits = net.out(net.body(ahead["state"]))
+            shared = (
+                2.0 * ahead["reward"].item() + 0.3 * (logits[team] - logits.logsumexp(-1)).item()
+            )
+            net = agent.discriminators.agent
+            for i, skill in enumerate(individual):
+                told = torch.eye(2)[team]
+                rows = torch.cat([ahead["agents", "observation", "view"][i], told])
+                logits = net.out(net.body(rows))
+                own = 0.7 * (logits[skill] - logits.logsumexp(-1)).item()
+                assert found[env, t, i].item() == pytest.approx(shared + own, abs=1e-5)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_who_cannot_tell_skills_apart_pays_nothing_or_the_chance_level(make_agent, center):
+    agent = make_agent("agent.k=3")
+    for module in (agent.discriminators.team, agent.discriminators.agent):
+        torch.nn.init.zeros_(module.out.weight)
+    rollout, _ = game.collect(agent.policy, 5, reward=torch.zeros(game.NUM_ENVS, 1))
+    expected = 0.0 if center else -0.3 * math.log(2) - 0.7 * math.log(3)
+    total = paid(agent, block_of(rollout), center=center).total
+    torch.testing.assert_close(total, torch.full_like(total, expected))
+
+
+@pytest.mark.parametrize(
+    ("ablation", "expected"),
+    [
+        ("none", (10.0, 0.1, 0.2)),
+        ("no_team", (10.0, 0.0, 0.2)),
+        ("no_indi", (10.0, 0.1, 0.0)),
+        ("no_ex", (0.0, 0.1, 0.2)),
+        ("no_in", (10.0, 0.0, 0.0)),
+        ("no_high", (10.0, 0.1, 0.2)),
+    ],
+)
+def test_ablations_take_parts_of_the_pay(make_agent, ablation, expected):
+    agent = make_agent(f"agent.ablation={ablation}")
+    options = agent.telling.intrinsic
+    assert (options.lambda_e, options.lambda_team, options.lambda_indiv) == expected
