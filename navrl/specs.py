@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torchrl.data import Bounded
 
+AGENT_ID = "agent_id"  # the leaf of an observation that says which of its team sees it
+
 
 class _KeepsItsClass(type(Bounded)):  # type: ignore[misc]
     """Bounded's own metaclass turns every new instance, also of a subclass, into BoundedContinuous."""

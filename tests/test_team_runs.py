@@ -13,17 +13,22 @@ from tests.test_teams import TINY, leaves
 
 pytestmark = pytest.mark.commands
 
+GRID = ("env=alice_and_bob", "env.sim.size=3", "env.sim.horizon=20")
+DRONES = ("env.sim.num_users=10", "env.sim.horizon=20")
 SHORT = {
-    "alice_and_bob": ("env.sim.size=3", "env.sim.horizon=20"),
-    "coverage": ("env.sim.num_users=10", "env.sim.horizon=20", "env.reward_split=per_agent"),
-    "coverage_relay": ("env.sim.num_users=10", "env.sim.horizon=20", "observation=relative"),
+    "alice_and_bob": GRID,
+    "coverage": ("env=coverage", *DRONES, "env.reward_split=per_agent"),
+    "coverage_relay": ("env=coverage_relay", *DRONES, "observation=relative"),
+    "ippo": (*GRID, "agent=ippo", "agent.team.agent_id=true"),
+    "mappo": (*GRID, "agent=mappo", "agent.team.share_actor=false"),
+    "mappo_own_reward": ("env=coverage", *DRONES, "agent=mappo", "env.reward_split=per_agent"),
 }
 
 
-@pytest.mark.parametrize("env", SHORT)
-def test_ppo_trains_and_goes_on_at_the_same_bits(env, tmp_path, monkeypatch):
+@pytest.mark.parametrize("case", SHORT)
+def test_a_team_trains_and_goes_on_at_the_same_bits(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options = (f"env={env}", *SHORT[env], "total_frames=512", "checkpoint.save_every=2", "seed=3")
+    options = (*SHORT[case], "total_frames=512", "checkpoint.save_every=2", "seed=3")
     assert command(navrl.train.main, *TINY, *options, "hydra.run.dir=whole") == 0
     half = "whole/checkpoints/step_000000000256.ckpt"
     assert command(navrl.train.main, f"resume={half}", "hydra.run.dir=branch") == 0

@@ -4,6 +4,8 @@ from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.navrl_network import navrl_networks
 from navrl.agents.networks import Critic, NetworkOptions, Policy, separate_networks
+from navrl.agents.team import INDEPENDENT
+from navrl.agents.team_networks import team_networks
 from navrl.agents.values import ValueScale
 
 _NETWORKS = {"separate": separate_networks, "navrl": navrl_networks}
@@ -21,6 +23,15 @@ def actor_critic(
         raise ValueError(
             f"agent.network = {network!r}; expected one of {', '.join(_NETWORKS)}; change agent.network"
         )
-    return _NETWORKS[network](
+    build = _NETWORKS[network]
+    if options.team != INDEPENDENT:
+        if network != "separate":
+            raise ValueError(
+                f"agent.network = {network!r} with agent.team.critic = {options.team.critic!r}, share_actor "
+                f"= {options.team.share_actor} and agent_id = {options.team.agent_id}; expected own, True "
+                "and False, which is all it can; change them or use agent.network=separate"
+            )
+        build = team_networks
+    return build(
         observation_spec=observation_spec, action_spec=action_spec, options=options, scale=scale
     )

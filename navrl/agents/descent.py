@@ -71,6 +71,7 @@ def parameter_groups(
     policy: nn.Module, critic: nn.Module, learning_rate: float, critic_learning_rate: float | None
 ) -> list[Group]:
     """What the policy has, shared layers too, and what only the critic has; one group for one rate."""
+    require_positive(learning_rate=learning_rate, critic_learning_rate=critic_learning_rate)
     own = dict.fromkeys(policy.parameters())
     others = [parameter for parameter in critic.parameters() if parameter not in own]
     if critic_learning_rate is None:

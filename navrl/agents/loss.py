@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 from torchrl.objectives import ClipPPOLoss
 
+from navrl.agents.guard import require_positive
 from navrl.agents.team import ALIVE
 
 _OPTIONS: dict[str, Any] = {
@@ -27,6 +28,11 @@ class LossTerms(NamedTuple):
     critic_coef: float
     huber_delta: float | None  # None: all errors of values count squared
     value_clip: float | None
+
+    def checked(self) -> "LossTerms":
+        """Itself, if it makes sense."""
+        require_positive(value_clip=self.value_clip, huber_delta=self.huber_delta)
+        return self
 
     def value_error(self, value: Tensor, target: Tensor, before: Tensor) -> Tensor:
         """Of every frame on its own; `before` is the value with which the iteration began."""

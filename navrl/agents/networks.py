@@ -1,6 +1,6 @@
 """Networks built from an env's specs: normalisers and encoders per observation leaf, an MLP, a head."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -23,7 +23,7 @@ from navrl.agents.encoders import (
 )
 from navrl.agents.heads import Head, head_for
 from navrl.agents.scans import scan_encoder
-from navrl.agents.team import ALIVE, action_of, frames_of, group_of, in_group
+from navrl.agents.team import ALIVE, TeamOptions, action_of, frames_of, group_of, in_group
 from navrl.agents.values import ValueScale
 
 PRECISIONS = ("fp32", "bf16", "auto")
@@ -37,14 +37,16 @@ class NetworkOptions(NamedTuple):
     lidar_encoder: str
     activation: str
     precision: str  # fp32 | bf16
+    team: TeamOptions
 
 
 class Trunk(nn.Module):
-    """All leaves of an observation, normalised, sets and scans encoded, through an MLP to `outputs`."""
+    """All leaves of `source`, normalised, sets and scans encoded, through an MLP to `outputs`."""
 
     def __init__(
         self,
         *,
+        source: str,
         leaves: Leaves,
         normalisers: nn.ModuleDict,
         outputs: int,
@@ -53,7 +55,7 @@ class Trunk(nn.Module):
     ) -> None:
         super().__init__()
         self.vectors, self.entities, self.scans = (tuple(names) for names in leaves)
-        self.normalisers = normalisers
+        self.source, self.normalisers = source, normalisers
         self.bf16 = options.precision == "bf16"
         activation, sizes = options.activation, options.entity_sizes
         encoders: dict[str, Any] = {
@@ -86,16 +88,16 @@ class Trunk(nn.Module):
     def forward(self, tensordict: TensorDictBase) -> Tensor:
         """(..., outputs) in float32; with bf16 the matrix products, and so the outputs, are rounded."""
         vectors, sets = (
-            [self.normalisers[leaf](tensordict.get(("observation", leaf))) for leaf in leaves]
+            [self.normalisers[leaf](tensordict.get((self.source, leaf))) for leaf in leaves]
             for leaves in (self.vectors, self.entities)
         )
         device = self.last.weight.device.type
         with torch.autocast(device, dtype=torch.bfloat16, enabled=self.bf16):
             for leaf, entities in zip(self.entities, sets, strict=True):
-                present = tensordict.get(("observation", mask_of(leaf)))
+                present = tensordict.get((self.source, mask_of(leaf)))
                 vectors.append(self.encoders[leaf](entities, present))
             for leaf in self.scans:
-                scan = tensordict.get(("observation", leaf))
+                scan = tensordict.get((self.source, leaf))
                 vectors.append(self.encoders[leaf](scan).float())
             joined = torch.cat(vectors, -1) if len(vectors) > 1 else vectors[0]
             return self.layers(joined).float()
@@ -105,9 +107,9 @@ class Trunk(nn.Module):
         alive = frames.get(ALIVE, True)
         normaliser: Any
         for leaf, normaliser in self.normalisers.items():
-            rows, counted = frames.get(("observation", leaf)), alive
+            rows, counted = frames.get((self.source, leaf)), alive
             if leaf in self.entities:
-                counted = (frames.get(("observation", mask_of(leaf))) & alive).reshape(-1, 1)
+                counted = (frames.get((self.source, mask_of(leaf))) & alive).reshape(-1, 1)
                 rows = rows.flatten(0, 1)
             normaliser.update(rows, counted)
 
@@ -128,6 +130,14 @@ class Policy(TensorDictModuleBase):
         # What TorchRL's losses ask a policy for; they see the frames of one agent.
         self.dist_sample_keys, self.log_prob_keys = ["action"], ["action_log_prob"]
 
+    def seen(self, frames: TensorDictBase) -> TensorDictBase:
+        """The frames with what this policy has to know besides what the env says: here nothing."""
+        return frames
+
+    def informed(self, rollout: TensorDictBase) -> TensorDictBase:
+        """The rollout with what this policy has to know besides what the env says: here nothing."""
+        return rollout
+
     def get_dist(self, frames: TensorDictBase) -> ActionDistribution:
         """The action distribution of every row of one agent's frames."""
         return self.head.distribution(self.trunk(frames), frames)
@@ -135,7 +145,7 @@ class Policy(TensorDictModuleBase):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sample, or take the deterministic action under ExplorationType.DETERMINISTIC."""
         frames = frames_of(tensordict, self.group)
-        dist = self.get_dist(frames)
+        dist = self.get_dist(self.seen(frames))
         mode = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
         action = dist.deterministic_sample if mode else dist.sample()
         frames.set("action", action)
@@ -157,6 +167,13 @@ class Critic(TensorDictModuleBase):
         tensordict.set("state_value", self.trunk(tensordict))
         return tensordict
 
+    def informed(self, rollout: TensorDictBase) -> TensorDictBase:
+        """The rollout with what this critic has to know besides observations: here nothing."""
+        return rollout
+
+    def learn_scales(self, frames: TensorDictBase) -> None:
+        """Do nothing: what is normalised here the policy normalises too, and its scales are shared."""
+
 
 def separate_networks(
     *,
@@ -168,14 +185,7 @@ def separate_networks(
     """agent.network=separate: networks that share only the observation's normalisers."""
     group = group_of(observation_spec)
     spec, head = frames_of(observation_spec, group), head_for(action_of(action_spec, group))
-    leaves = observation_leaves(spec)
-    sizes = leaves.vectors | {leaf: found.features for leaf, found in leaves.entities.items()}
-    trunk = partial(
-        Trunk,
-        leaves=leaves,
-        normalisers=nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()}),
-        options=options,
-    )
+    trunk = trunks("observation", observation_leaves(spec), options)
     # A small last layer: the first policy is close to uniform over choices, and centred on intervals.
     policy = Policy(
         trunk=trunk(outputs=head.outputs, output_gain=0.01),
@@ -184,6 +194,18 @@ def separate_networks(
         masked="action_mask" in spec,
     )
     return policy, Critic(trunk=trunk(outputs=1, output_gain=1.0), scale=scale)
+
+
+def trunks(source: str, leaves: Leaves, options: NetworkOptions) -> Callable[..., Trunk]:
+    """Makes trunks of (outputs, output_gain) that read these leaves and share their normalisers."""
+    sizes = leaves.vectors | {leaf: found.features for leaf, found in leaves.entities.items()}
+    return partial(
+        Trunk,
+        source=source,
+        leaves=leaves,
+        normalisers=nn.ModuleDict({leaf: Normaliser(n) for leaf, n in sizes.items()}),
+        options=options,
+    )
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:

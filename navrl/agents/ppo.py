@@ -20,12 +20,13 @@ from navrl.agents.guard import (
 )
 from navrl.agents.loss import LossTerms, PPOLoss, explained
 from navrl.agents.networks import NetworkOptions, resolve_precision
-from navrl.agents.team import ALIVE, as_one_agent, inherited
+from navrl.agents.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.values import value_scale
 from navrl.compiled import CompiledLoss
 
 MINIBATCH_KEYS = (
     "observation",
+    CENTRAL,
     "action_mask",
     "action",
     "action_log_prob",
@@ -76,6 +77,7 @@ class PPO:
         max_kl: float | None,
         max_skipped_updates: int,
         replay_tolerance: float,
+        team: TeamOptions,
         network: str,
         hidden_sizes: Sequence[int],
         entity_sizes: Sequence[int],
@@ -90,19 +92,18 @@ class PPO:
     ) -> None:
         require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
         require_positive(num_epochs=num_epochs, num_minibatches=num_minibatches)
-        require_positive(learning_rate=learning_rate, critic_learning_rate=critic_learning_rate)
-        require_positive(value_clip=value_clip, huber_delta=huber_delta)
         self.name, self.device = name, torch.device(device)
         precision = self.precision = resolve_precision(precision, self.device)
         self.num_epochs, self.num_minibatches = num_epochs, num_minibatches
         self.policy_coef, self.max_kl, self.skipped_in_a_row = policy_coef, max_kl, 0
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
         scale = self.value_scale = value_scale(value_normalisation)
-        sizes = NetworkOptions(hidden_sizes, entity_sizes, lidar_encoder, activation, precision)
+        looks = (lidar_encoder, activation, precision)
+        sizes = NetworkOptions(hidden_sizes, entity_sizes, *looks, team)
         policy, critic = actor_critic(network, sizes, scale, observation_spec, action_spec)
         self.policy, self.critic = policy.to(self.device), critic.to(self.device)
         terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
-        self.loss = PPOLoss(self.policy, self.critic, terms, self.device)
+        self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
         self._compiled_loss = CompiledLoss(self.loss, compile_mode)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
         self.parameters = list(self.loss.parameters())
@@ -119,7 +120,8 @@ class PPO:
         require_version(rollout, self.policy.version)
         self.check_rollout_size(rollout.numel())
         with torch.no_grad():
-            frames, sharing = as_one_agent(rollout)
+            informed = self.policy.informed(self.critic.informed(rollout))
+            frames, sharing = as_one_agent(informed)
             replay_error = self._replay_error(frames)
             batch = self._with_advantages(frames, sharing)
             fit = explained(batch)
@@ -136,6 +138,7 @@ class PPO:
         numbers: list[float] = summary.tolist()
         self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
         self.policy.trunk.learn_scales(flat)
+        self.critic.learn_scales(flat)
         self.policy.version += 1
         return self._metrics(numbers, self.descent.end_iteration())
 
@@ -195,7 +198,7 @@ class PPO:
 
     def _values(self, frames: TensorDictBase) -> Tensor:
         """What the critic says (N, T, 1), by rows that fit the cache: on a CPU twice as fast as at once."""
-        flat = frames.select("observation").reshape(-1)
+        flat = frames.select("observation", CENTRAL, strict=False).reshape(-1)
         rows = [self.critic(chunk).get("state_value") for chunk in flat.split(_VALUE_ROWS)]
         return torch.cat(rows).view(*frames.shape, 1)
 

@@ -1,6 +1,6 @@
 """Teams: a group of agents that one policy steers, seen as so many rows of one agent."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -11,9 +11,22 @@ from torchrl.data import Composite, TensorSpec
 GROUP = "agents"  # where an env of several agents keeps what each of them has, batch (N, A)
 ALIVE = "alive"  # bool (N, A, 1) in the group, where agents can die; what they do then counts for nothing
 
-_FRAME = ("observation", "action_mask", "action", "action_log_prob", ALIVE)
-_UPCOMING = ("observation", "reward", ALIVE)
+CENTRAL = "central"  # in the group: what a centralised critic is told about each agent's team
+
+_FRAME = ("observation", CENTRAL, "action_mask", "action", "action_log_prob", ALIVE)
+_UPCOMING = ("observation", CENTRAL, "reward", ALIVE)
 _TEAM = ("reward", "done", "terminated", "truncated")
+
+
+class TeamOptions(NamedTuple):
+    """What YAML says of the agents of a team; for one agent all is as in INDEPENDENT."""
+
+    critic: str  # own: sees what its agent sees | central: sees what the whole team does
+    share_actor: bool
+    agent_id: bool  # whether networks are told which agent they act for
+
+
+INDEPENDENT = TeamOptions(critic="own", share_actor=True, agent_id=False)
 
 
 def group_of(observation_spec: Composite) -> str | None:

@@ -11,6 +11,7 @@ from navrl.compiled import CompiledEach
 from navrl.opponents.base import Command, Pilot
 from navrl.sims.combat_state import CombatParams, CombatState, can_fire, sides
 from navrl.sims.observations.base import Observation
+from navrl.specs import AGENT_ID
 
 
 class Seat:
@@ -28,7 +29,8 @@ class Seat:
         """What aircraft `me` is told in every env, (N,)."""
         leaves, mask = self._tell(me, params, state)
         size = [mask.shape[0]]
-        told = TensorDict(leaves, batch_size=size)
+        flags = _identity(params, me, mask.device).expand(*size, -1)
+        told = TensorDict({**leaves, AGENT_ID: flags}, batch_size=size)
         return TensorDict({"observation": told, "action_mask": mask}, batch_size=size)
 
     def _tell_eager(
@@ -45,6 +47,12 @@ class Seat:
         steady = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
         order = self.action.orders(dist.deterministic_sample if steady else dist.sample())
         return Command(order.rudder, order.throttle, order.fire, order.target)
+
+
+def _identity(params: CombatParams, me: int, device: torch.device) -> Tensor:
+    """One flag for each aircraft of the team: which of them `me` is."""
+    team = [i for i, side in enumerate(params.teams) if side == params.teams[me]]
+    return (torch.arange(len(team), device=device) == team.index(me)).float()
 
 
 class Frozen(Pilot):

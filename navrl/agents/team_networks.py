@@ -1,0 +1,123 @@
+"""Networks of agents that are not all alike: told who they are, an actor for each, a critic of the team."""
+
+from typing import Any, cast
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+from torchrl.data import Composite, TensorSpec
+
+from navrl.agents.central import central_critic
+from navrl.agents.encoders import observation_leaves
+from navrl.agents.heads import head_for
+from navrl.agents.networks import Critic, NetworkOptions, Policy, Trunk, trunks
+from navrl.agents.team import GROUP, TeamOptions, action_of, group_of
+from navrl.agents.values import ValueScale
+from navrl.specs import AGENT_ID
+
+CRITICS = ("own", "central")
+
+
+class SeparateActors(nn.Module):
+    """A trunk for every agent of the team; each decides in the rows of its own agent."""
+
+    def __init__(self, actors: list[Trunk]) -> None:
+        super().__init__()
+        self.actors = nn.ModuleList(actors)
+
+    @property
+    def _first(self) -> Trunk:
+        return cast("Trunk", self.actors[0])
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The names of all that is read of an observation."""
+        return self._first.leaves
+
+    def shared(self, frames: TensorDictBase) -> TensorDictBase:
+        """The frames with what policy and critic compute alike: here nothing."""
+        return frames
+
+    def forward(self, frames: TensorDictBase) -> Tensor:
+        """(..., outputs). All actors look at all rows: so shapes never depend on who is where."""
+        whose = frames.get(("observation", AGENT_ID)).argmax(-1, keepdim=True).unsqueeze(-1)
+        outputs = torch.stack([actor(frames) for actor in self.actors], -2)
+        return outputs.take_along_dim(whose, -2).squeeze(-2)
+
+    def learn_scales(self, frames: TensorDictBase) -> None:
+        """Show the frames to the normalisers, which the actors share."""
+        self._first.learn_scales(frames)
+
+
+class TeamPolicy(Policy):
+    """A Policy that knows which agent it acts for."""
+
+    def __init__(self, *, trunk: Any, head: Any, group: str, masked: bool) -> None:
+        super().__init__(trunk=trunk, head=head, group=group, masked=masked)
+        # The env does not tell: it is the place in the group.
+        self.in_keys = [key for key in self.in_keys if key[-1] != AGENT_ID]
+
+    def seen(self, frames: TensorDictBase) -> TensorDictBase:
+        """The group's frames (..., A), and who sees them."""
+        return identified(frames)
+
+    def informed(self, rollout: TensorDictBase) -> TensorDictBase:
+        """The rollout with a leaf that says who sees it."""
+        informed = rollout.copy()
+        for frames in (informed, informed.get("next")):
+            frames.set(GROUP, identified(frames.get(GROUP)))
+        return informed
+
+
+def identified(group: TensorDictBase) -> TensorDictBase:
+    """A shallow copy of (..., A) frames of a team whose observations have one flag for each agent."""
+    copy, num_agents = group.copy(), group.shape[-1]
+    flags = torch.eye(num_agents, device=group.device).expand(*group.shape, num_agents)
+    copy.set(("observation", AGENT_ID), flags)
+    return copy
+
+
+def team_networks(
+    *,
+    observation_spec: Composite,
+    action_spec: TensorSpec,
+    options: NetworkOptions,
+    scale: ValueScale,
+) -> tuple[Policy, Critic]:
+    """As agent.network=separate, with what agent.team asks for."""
+    team, group = options.team, group_of(observation_spec)
+    _check(team, group)
+    spec, head = observation_spec[GROUP], head_for(action_of(action_spec, group))
+    num_agents, leaves = spec.shape[-1], observation_leaves(spec)
+    if team.agent_id:
+        leaves = leaves._replace(vectors={AGENT_ID: num_agents, **leaves.vectors})
+    trunk = trunks("observation", leaves, options)
+    trunk_of_policy: Any = trunk
+    if not team.share_actor:
+
+        def trunk_of_policy(**each: Any) -> SeparateActors:
+            return SeparateActors([trunk(**each) for _ in range(num_agents)])
+
+    kind = Policy if team.share_actor and not team.agent_id else TeamPolicy
+    policy = kind(
+        trunk=trunk_of_policy(outputs=head.outputs, output_gain=0.01),
+        head=head,
+        group=GROUP,
+        masked="action_mask" in spec,
+    )
+    if team.critic == "central":
+        return policy, central_critic(observation_spec, options, scale)
+    return policy, Critic(trunk=trunk(outputs=1, output_gain=1.0), scale=scale)
+
+
+def _check(team: TeamOptions, group: str | None) -> None:
+    if team.critic not in CRITICS:
+        raise ValueError(
+            f"agent.team.critic = {team.critic!r}; expected one of {', '.join(CRITICS)}; "
+            "change agent.team.critic"
+        )
+    if group is None:
+        raise ValueError(
+            "the env has one agent; expected a team, because agent.team is not that of agent=ppo; "
+            "use agent=ppo or an env with several agents (docs/teams.md)"
+        )
