@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -167,6 +168,52 @@ def test_an_exception_in_training_drains_and_is_not_hidden(tmp_path, failing_dis
     with pytest.raises(RuntimeError, match="the real one"), writer:
         raise RuntimeError("the real one")
     assert saved(tmp_path) == [1]
+
+
+def test_not_even_a_defect_of_the_saver_hides_an_exception_in_training(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content: 1 / 0)
+    writer = saver(tmp_path)
+    save(writer, 1)
+    with pytest.raises(RuntimeError, match="the real one"), writer:
+        raise RuntimeError("the real one")
+    assert "division by zero" in caplog.text
+
+
+def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(tmp_path):
+    """Ctrl-C once more while training's own exception waits for a disk that is stuck."""
+    script = (
+        "import os, signal, sys, threading, time, torch; from pathlib import Path\n"
+        "from navrl.checkpoint import AsyncSaver, CheckpointSaver\n"
+        "CheckpointSaver.write = lambda self, content: time.sleep(60)\n"
+        "saver = AsyncSaver(directory=Path(sys.argv[1]), keep_last=9, keep_best=0, save_every=1,"
+        " on_error='stop', compress='nothing', queue_size=1, when_full='wait')\n"
+        "saver.save({'x': torch.ones(3)}, frames=1, score=None)\n"
+        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "saver.close()\n"
+    )
+    root = Path(__file__).parents[2]
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], cwd=root, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert time.monotonic() - began < 50
+
+
+def test_a_thread_that_cannot_be_started_is_told_and_costs_nothing(tmp_path, monkeypatch):
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    writer = saver(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        for step in (1, 2, 3):
+            with pytest.raises(RuntimeError, match="new thread"):
+                save(writer, step)
+    writer.flush()
+    save(writer, 4)
+    writer.close()
+    assert saved(tmp_path) == [4]
 
 
 @pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt()])
