@@ -110,9 +110,8 @@ def load_rollout(
     stays in the file's memory. What "next" repeats counts towards `max_bytes` although it is not stored.
     """
     path = Path(path)
-    header = container.read_header(path, max_bytes)
+    header = rollout_header(path, max_bytes)
     meta = header.meta
-    check_meta(path, meta, header.rows, max_bytes)
     chosen = None if keys is None else [_key(key) for key in keys]
     rows = header.rows
     if chosen is not None:
@@ -132,6 +131,13 @@ def load_rollout(
         AttributeError,
     ) as error:  # what TensorDict says of sizes
         raise CorruptFile(path, "header", f"not a rollout that fits together ({error})") from error
+
+
+def rollout_header(path: Path, max_bytes: int = container.MAX_BYTES) -> container.Header:
+    """What the intact header of a rollout says the file holds; the tensors are not looked at."""
+    header = container.read_header(path, max_bytes)
+    check_meta(path, header.meta, header.rows, max_bytes)
+    return header
 
 
 def _key(key: str | Key) -> Key:

@@ -1,8 +1,8 @@
 """checkpoint=async: what the queue does when it is full, when the disk fails, and when the run ends."""
 
+import atexit
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -181,23 +181,24 @@ def test_not_even_a_defect_of_the_saver_hides_an_exception_in_training(
     assert "division by zero" in caplog.text
 
 
-def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(tmp_path):
+def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
+    tmp_path, slow_disk, monkeypatch
+):
     """Ctrl-C once more while training's own exception waits for a disk that is stuck."""
-    script = (
-        "import os, signal, sys, threading, time, torch; from pathlib import Path\n"
-        "from navrl.checkpoint import AsyncSaver, CheckpointSaver\n"
-        "CheckpointSaver.write = lambda self, content: time.sleep(60)\n"
-        "saver = AsyncSaver(directory=Path(sys.argv[1]), keep_last=9, keep_best=0, save_every=1,"
-        " on_error='stop', compress='nothing', queue_size=1, when_full='wait')\n"
-        "saver.save({'x': torch.ones(3)}, frames=1, score=None)\n"
-        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "saver.close()\n"
-    )
-    root = Path(__file__).parents[2]
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", script, tmp_path], cwd=root, check=False)
-    assert done.returncode == -signal.SIGINT
-    assert time.monotonic() - began < 50
+
+    def interrupted(self, timeout=None):
+        raise KeyboardInterrupt
+
+    gone = []
+    writer = saver(tmp_path)
+    save(writer, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(atexit, "unregister", gone.append)
+        patched.setattr(threading.Thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+    assert gone == [writer._close_loudly]
+    atexit.unregister(writer._close_loudly)
 
 
 def test_a_thread_that_cannot_be_started_is_told_and_costs_nothing(tmp_path, monkeypatch):
