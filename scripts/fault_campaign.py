@@ -1,6 +1,6 @@
 """Everything that may happen to a checkpoint or a rollout, many times over; 1 if a promise was broken.
 
-python scripts/fault_campaign.py --kills 1000 --flips 10000 --truncations 1000 --full-disks 200 --file-limits 200
+python scripts/fault_campaign.py --kills 1000 --flips 10000 --truncations 1000 --file-limits 200
 """
 
 import argparse

@@ -79,6 +79,7 @@ def test_a_small_campaign_keeps_every_promise(tmp_path):
     assert len(lines) == 10
     assert all("kept" in line for line in lines)
     assert "refused 0" not in done.stdout
+    assert "mid_save 0" not in done.stdout
 
 
 def test_kills_find_the_direct_write(tmp_path):
