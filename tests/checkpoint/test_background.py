@@ -192,16 +192,19 @@ def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
     def interrupted(self, timeout=None):
         raise KeyboardInterrupt
 
+    begun, go = slow_disk
     gone = []
     writer = saver(tmp_path)
     save(writer, 1)
+    assert begun.wait(30)
     with monkeypatch.context() as patched:
         patched.setattr(atexit, "unregister", gone.append)
         patched.setattr(threading.Thread, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             writer.close()
     assert gone == [writer._close_loudly]
-    atexit.unregister(writer._close_loudly)
+    go.set()
+    writer.close()
 
 
 def test_a_thread_that_cannot_be_started_is_told_and_costs_nothing(tmp_path, monkeypatch):
