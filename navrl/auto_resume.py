@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -12,13 +14,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from navrl.checkpoint import find
 from navrl.checkpoint.directory import checkpoints
-from navrl.config import ConfigError
+from navrl.config import LOCAL, ConfigError
 from navrl.start import folder_of, leave_nothing
 from navrl.subject import OUTPUTS
 
 AUTO = "auto"
-_NOT_THE_RUN = ("resume", "restarts", "console")  # how it is started and shown, not what it is
-_FROM_HERE = ("logger", "checkpoint", "collector")  # are never taken from a file
+_NOT_THE_RUN = ("restarts", "console")  # how it is started and shown, not what it is
+_FROM_NOTHING = (
+    f"resume={AUTO}",
+    "resume=null",
+)  # any other resume= makes a branch, which is another run
 
 
 def origin(
@@ -68,8 +73,31 @@ def _first_overrides(folder: Path) -> list[str]:
 
 def _said_since(folder: Path, overrides: Sequence[str]) -> list[str]:
     """The overrides that the run's saved configuration does not contain already."""
-    first = set(_first_overrides(folder))
-    return [word for word in overrides if word not in first or _root(word) in _FROM_HERE]
+    known = _last_words(_first_overrides(folder))
+    for later in _later_overrides(folder):
+        known |= _last_words(later)
+    said = _last_words(overrides)
+    return [w for key, w in said.items() if known.get(key) != w or _root(w) in LOCAL]
+
+
+def _later_overrides(folder: Path) -> Iterator[list[str]]:
+    """What was said each time when the run went on."""
+    path = folder / "resumes.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # a power cut may tear a line
+            yield [str(word) for word in json.loads(line)["overrides"]]
+
+
+def supervised_folder(cfg: DictConfig, fresh: Path, overrides: Sequence[str]) -> Path:
+    """Where the child trains: only resume=auto goes on with what is there."""
+    if cfg.resume == AUTO:
+        return own_folder(fresh, overrides)
+    if _is_run(fresh):
+        raise ConfigError(
+            f"{str(fresh)!r} holds a run already; go on with resume={AUTO}, or choose another folder with "
+            "hydra.run.dir=<folder>"
+        )
+    return fresh
 
 
 def supervised_command(cfg: DictConfig, folder: Path) -> list[str]:
@@ -89,8 +117,14 @@ def _is_run(folder: Path) -> bool:
     return (folder / "config.yaml").is_file()
 
 
-def _meaning(overrides: Sequence[str]) -> list[str]:
-    return sorted(word for word in overrides if _root(word) not in _NOT_THE_RUN)
+def _meaning(overrides: Sequence[str]) -> dict[str, str]:
+    said = [word for word in overrides if word not in _FROM_NOTHING]
+    return _last_words([word for word in said if _root(word) not in _NOT_THE_RUN])
+
+
+def _last_words(overrides: Sequence[str]) -> dict[str, str]:
+    """Overrides by their key; of several for one key Hydra takes the last."""
+    return {word.partition("=")[0].lstrip("+"): word for word in overrides}
 
 
 def _root(override: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,17 +16,15 @@ from navrl.checkpoint.compare import Difference, describe, differing, leaves
 from navrl.checkpoint.directory import BEST, LATEST, checkpoints
 from navrl.checkpoint.state import Facts, checked_facts, write_state
 from navrl.config import ConfigError, run_plain
+from navrl.file_commands import Action, files_of, parser_of, printable, size_text
 from navrl.options import check_writable
 from navrl.subject import OUTPUTS
 
-_EXAMPLES = """examples:
-  navrl checkpoint ls latest                     the checkpoints of the newest run
+_EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
   navrl checkpoint show latest --depth 2         what is in its newest one
   navrl checkpoint verify outputs/my_run         read every byte; exit code 1 if something is damaged
   navrl checkpoint export best policy.ckpt       the policy alone, for navrl evaluate and navrl replay
-  navrl checkpoint diff a.ckpt b.ckpt            what differs, and by how much; exit code 1 if anything does
-
-a checkpoint is: latest, best, a run directory, <run>/checkpoints/best, or a file"""
+  navrl checkpoint diff a.ckpt b.ckpt            what differs and by how much; exit code 1 if anything does"""
 _KEPT = ("config", "choices", "frames", "iteration")  # besides the weights, of an exported policy
 
 
@@ -40,37 +38,25 @@ class Entry(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry of `navrl checkpoint`."""
-    return run_plain(_parser(), _run, arguments)
+    return run_plain(_parser(), lambda options: int(options.run(options)), arguments)
 
 
-def _run(options: argparse.Namespace) -> int:
-    return int(options.action(options))
-
-
-def entries(reference: str) -> list[Entry]:
+def entries(where: str) -> list[Entry]:
     """The checkpoints of a run or a folder, most frames first, or the one file of that name."""
-    place = next((it for it in (Path(reference), OUTPUTS / reference) if it.exists()), None)
-    if place is None:
-        place = find(reference, OUTPUTS)  # "best", or one sentence about what there is
-    if place.is_file():
-        return [_entry(place)]
-    inner = place / "checkpoints"
-    found = checkpoints(inner if inner.is_dir() else place)
-    if not found:
-        raise ConfigError(
-            f"{place} holds no checkpoints; expected a run or its folder checkpoints; name another"
-        )
-    return [_entry(path) for path in found]
+    return [_entry(path) for path in files_of(where, "checkpoints", checkpoints)]
 
 
 def _entry(path: Path) -> Entry:
-    size = path.stat().st_size
+    size = 0
     try:
+        size = path.stat().st_size
         return Entry(path, size, checked_facts(path))
-    except ValueError as error:  # also of a file that is not called step_<frames>.ckpt
-        if not isinstance(error, CorruptFile):
-            return _lone(path, size)
-        return Entry(path, size, f"damaged: {error.part}")
+    except OSError as error:  # deleted meanwhile by the run that it is of, for one
+        return Entry(path, size, f"unreadable: {error.strerror}")
+    except CorruptFile as error:
+        return Entry(path, size, f"damaged: {printable(error.part)}")
+    except ValueError:  # it is not called step_<frames>.ckpt
+        return _lone(path, size)
 
 
 def _lone(path: Path, size: int) -> Entry:
@@ -80,7 +66,7 @@ def _lone(path: Path, size: int) -> Entry:
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = entries(options.checkpoint)
+    found = entries(options.where)
     pointers = _pointers(found[0].path.parent)
     rows = [("frames", "stage", "score", "size", "state", "file")]
     for path, size, facts in found:
@@ -107,7 +93,7 @@ def _pointers(folder: Path) -> dict[str, str]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    path = find(options.checkpoint, OUTPUTS)
+    path = find(options.where, OUTPUTS)
     lines = [f"{path}  {size_text(path.stat().st_size)}", *_tree(load(path), options.depth, 0)]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
@@ -119,18 +105,18 @@ def _tree(node: Any, depth: int, level: int) -> Iterator[str]:
         indent = "  " * (level + 1)
         if not isinstance(value, dict | list | tuple) or not value:
             text = describe(value)
-            yield f"{indent}{key}  {text if len(text) <= 80 else text[:77] + '...'}"
+            yield f"{indent}{printable(key)}  {text if len(text) <= 80 else text[:77] + '...'}"
             continue
         tensors = [leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor)]
         size = size_text(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
         inside = f"{len(tensors)} tensors, {size}" if tensors else f"{len(value)} entries"
-        yield f"{indent}{key}/  {inside}"
+        yield f"{indent}{printable(key)}/  {inside}"
         if level + 1 < depth:
             yield from _tree(value, depth, level + 1)
 
 
 def _verify(options: argparse.Namespace) -> int:
-    found = entries(options.checkpoint)
+    found = entries(options.where)
     for path, size, facts in found:
         verdict = facts if isinstance(facts, str) else "ok"
         sys.stdout.write(f"{verdict}  {path}  {size_text(size)}\n")
@@ -139,7 +125,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     check_writable(options.output, "OUTPUT")
-    path = find(options.checkpoint, OUTPUTS)
+    path = find(options.where, OUTPUTS)
     state = load(path)
     missing = [name for name in (*_KEPT, "agent") if name not in state]
     if missing:
@@ -152,7 +138,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    one, two = (find(name, OUTPUTS) for name in (options.checkpoint, options.other))
+    one, two = (find(name, OUTPUTS) for name in (options.where, options.other))
     found = differing(load(one), load(two))
     if not found:
         sys.stdout.write(f"{one} and {two} hold the same\n")
@@ -166,16 +152,7 @@ def _diff(options: argparse.Namespace) -> int:
 def _difference_row(it: Difference) -> tuple[str, ...]:
     largest = "-" if it.largest is None else f"{it.largest:.3g}"
     share = "-" if it.share is None else f"{it.share:.1%}"
-    return (it.path, largest, share, it.one[:40], it.two[:40])
-
-
-def size_text(size: float) -> str:
-    """Bytes as a person reads them."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
+    return (printable(it.path), largest, share, it.one[:40], it.two[:40])
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
@@ -185,30 +162,18 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl checkpoint",
-        description="Look at checkpoints, check them, compare them, take the policy out.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    actions = (
+        Action("ls", _list, "list the checkpoints of a run; every one is read and checked"),
+        Action("show", _show, "the tree of a checkpoint with shapes"),
+        Action("verify", _verify, "read every byte of a run's checkpoints; 1 if one is damaged"),
+        Action("export", _export, "write the policy's weights alone"),
+        Action("diff", _diff, "the leaves in which two checkpoints differ; 1 if there are any"),
     )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-
-    def add(
-        name: str, action: Callable[[argparse.Namespace], int], text: str
-    ) -> argparse.ArgumentParser:
-        added = actions.add_parser(name, help=text, description=text)
-        added.set_defaults(action=action)
-        added.add_argument("checkpoint", help="latest, best, a run directory, or a file")
-        return added
-
-    add("ls", _list, "list the checkpoints of a run; every one is read and checked")
-    shown = add("show", _show, "the tree of a checkpoint with shapes")
-    shown.add_argument("--depth", type=int, default=3, help="levels; default: %(default)s")
-    add("verify", _verify, "read every byte of a run's checkpoints; 1 if one is damaged")
-    export = add("export", _export, "write the policy's weights alone")
-    export.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
-    diff = add("diff", _diff, "the leaves in which two checkpoints differ; 1 if there are any")
-    diff.add_argument("other", help="the second checkpoint")
+    described = "Look at checkpoints, check them, compare them, take the policy out."
+    parser, added = parser_of("checkpoint", described, _EXAMPLES, actions)
+    added["show"].add_argument("--depth", type=int, default=3, help="levels; default: %(default)s")
+    added["export"].add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    added["diff"].add_argument("other", help="the second checkpoint, named in the same ways")
     return parser
 
 

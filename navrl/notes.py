@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from navrl.run import has_finished
+
 
 def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
     """What is about to run, on what, and where to."""
@@ -72,6 +74,11 @@ def interrupted(run: Path, *, complete: bool) -> str:
     if complete:
         return f"training was complete. To measure it:  {_python()} -m navrl.evaluate checkpoint={place}"
     return f"saved. To go on:  {_python()} -m navrl.train resume={place}"
+
+
+def unmeasured(run: Path) -> str:
+    """A line for a complete run that was stopped or killed in its final evaluation, else nothing."""
+    return "" if has_finished(run) else f"{interrupted(run, complete=True)}\n"
 
 
 def _short(path: Path) -> str:

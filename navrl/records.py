@@ -47,11 +47,15 @@ def save(
         saver.save(state, frames=state["frames"], score=score, stage=stage)
         if last:
             saver.flush()
-        records.run.set_status("running")  # with the frames that a crash would lose nothing of
     except OSError as error:
         if last or saver.on_error == "stop":
             raise SaveFailed(f"training ends without a checkpoint: {error}") from error
         note(f"not saved ({error}); the run goes on and tries again")
+        return
+    try:  # with the frames that a crash would lose nothing of: what a thread still writes is none of them
+        records.run.set_status("running", frames=saver.saved_frames)
+    except OSError as error:
+        note(f"status.json not written ({error}); the checkpoint is")
 
 
 def _settle(records: Records) -> None:

@@ -68,13 +68,12 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     def set_status(self, state: State, *, reason: str = "", frames: int | None = None) -> None:
-        """Replace status.json atomically."""
+        """Replace status.json atomically; `frames` are those made, unless others are to be told."""
         self._state = state
-        self.frames = self.frames if frames is None else frames
         status = {
             "state": state,
             "reason": reason,
-            "frames": self.frames,
+            "frames": self.frames if frames is None else frames,
             "time": _now(),
             "pid": os.getpid(),
         }
@@ -134,6 +133,15 @@ class RunDirectory:
         write_atomically(self.path / "summary.json", "{}\n")
         write_atomically(self.path / "overrides.yaml", _yaml_list(overrides))
         write_atomically(self.path / "config.yaml", config)
+
+
+def has_finished(path: Path) -> bool:
+    """Whether the run in that folder came to its end, the final evaluation included."""
+    try:
+        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(status, dict) and status.get("state") == "finished"
 
 
 def _yaml_list(items: Sequence[str]) -> str:

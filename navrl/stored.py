@@ -13,28 +13,25 @@ import torch
 from torch import Tensor
 
 from navrl.checkpoint.atomic import replace_file
-from navrl.checkpoint.container import CorruptFile, Header, read_header
-from navrl.checkpoint.resume import find
+from navrl.checkpoint.container import CorruptFile, Header
 from navrl.config import ConfigError, run_plain
+from navrl.file_commands import Action, files_of, parser_of, printable, size_text
 from navrl.options import check_writable
-from navrl.rollouts.storage import load_rollout, stored_rollouts
-from navrl.subject import OUTPUTS
+from navrl.rollouts.storage import load_rollout, rollout_header, stored_rollouts
 
-_EXAMPLES = """examples:
-  navrl rollouts ls
-  navrl rollouts ls outputs/navigation-ppo_navigation/20261118-141133-017a
+_EXAMPLES = """  navrl rollouts ls                                       those of the newest run
   navrl rollouts show outputs/latest/rollouts/rollout_000100.nvrl
-  navrl rollouts verify outputs/latest
-  navrl rollouts export outputs/latest/rollouts/rollout_000100.nvrl --output rollout.npz
-  navrl rollouts export rollout_000100.nvrl --keys observation/lidar next/reward --output part.npz"""
+  navrl rollouts verify outputs/latest                    exit code 1 if something is damaged
+  navrl rollouts export latest rollout.npz                the newest one
+  navrl rollouts export rollout_000100.nvrl part.npz --keys observation/lidar next/reward"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry of `navrl rollouts`."""
-    return run_plain(_parser(), lambda options: options.run(options), arguments)
+    return run_plain(_parser(), lambda options: int(options.run(options)), arguments)
 
 
-def ls(options: argparse.Namespace) -> None:
+def _list(options: argparse.Namespace) -> int:
     """One line for every file."""
     files = _files(options.where)
     width = max(len(str(path)) for path in files)
@@ -43,26 +40,23 @@ def ls(options: argparse.Namespace) -> None:
     )
     for path in files:
         try:
-            header = read_header(path)
+            header = rollout_header(path)
         except CorruptFile as error:
             sys.stdout.write(f"{error}\n")
             continue
-        frames = " x ".join(str(size) for size in header.meta.get("batch_size", []))
+        frames = " x ".join(map(str, header.meta["batch_size"]))
         sys.stdout.write(f"{path!s:<{width}}  {frames:>12}  {_sizes(header)}\n")
+    return 0
 
 
-def show(options: argparse.Namespace) -> None:
+def _show(options: argparse.Namespace) -> int:
     """What one file holds, tensor by tensor."""
-    header = read_header(options.file)
-    facts = {
-        key: value
-        for key, value in header.meta.items()
-        if key in ("kind", "iteration", "batch_size")
-    }
-    values = {"/".join(key): value for key, value in header.meta.get("values", [])}
-    for name, value in {**facts, **values, "sha256": header.sha256}.items():
-        sys.stdout.write(f"{name:<12}  {value}\n")
-    width = max(len(row.name) for row in header.rows)
+    header = rollout_header(_newest(options.where))
+    facts = {key: header.meta[key] for key in ("kind", "iteration", "batch_size")}
+    facts |= {"/".join(key): value for key, value in header.meta["values"]}
+    for name, value in {**facts, "sha256": header.sha256}.items():
+        sys.stdout.write(f"{printable(name):<12}  {printable(value)}\n")
+    width = max((len(printable(row.name)) for row in header.rows), default=6)
     sys.stdout.write(
         f"\n{'tensor':<{width}}  {'dtype':<8}  {'stored by':<18}  {'share':>6}  shape\n"
     )
@@ -71,13 +65,14 @@ def show(options: argparse.Namespace) -> None:
         how += "" if row.axis is None else " time"
         share = row.stored_bytes / max(row.raw_bytes, 1)
         sys.stdout.write(
-            f"{row.name:<{width}}  {row.dtype:<8}  {how:<18}  {share:>6.1%}  {row.shape}\n"
+            f"{printable(row.name):<{width}}  {row.dtype:<8}  {how:<18}  {share:>6.1%}  {row.shape}\n"
         )
     sys.stdout.write(f"\n{_sizes(header).strip()} (MB, on disk, share)\n")
+    return 0
 
 
-def verify(options: argparse.Namespace) -> None:
-    """Read everything; exit code 1 if anything is not what was written."""
+def _verify(options: argparse.Namespace) -> int:
+    """Read everything; 1 if anything is not what was written."""
     files, damaged = _files(options.where), 0
     for path in files:
         try:
@@ -87,18 +82,17 @@ def verify(options: argparse.Namespace) -> None:
             damaged += 1
             sys.stdout.write(f"{error}\n")
     sys.stdout.write(f"{len(files) - damaged} of {len(files)} intact\n")
-    if damaged:
-        raise SystemExit(1)
+    return int(damaged > 0)
 
 
-def export(options: argparse.Namespace) -> None:
+def _export(options: argparse.Namespace) -> int:
     """The tensors as arrays in one .npz file, under names like next/reward."""
     if options.output.suffix != ".npz":
         raise ConfigError(
-            f"--output {options.output}; expected a name that ends in .npz; change --output"
+            f"OUTPUT = {options.output}; expected a name that ends in .npz; change OUTPUT"
         )
-    check_writable(options.output)
-    rollout = load_rollout(options.file, options.keys)
+    check_writable(options.output, "OUTPUT")
+    rollout = load_rollout(_newest(options.where), options.keys)
     arrays = {
         "/".join((key,) if isinstance(key, str) else key): _array(item)
         for key, item in rollout.items(include_nested=True, leaves_only=True)
@@ -107,8 +101,9 @@ def export(options: argparse.Namespace) -> None:
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     replace_file(options.output, [content.getbuffer()])
-    size = options.output.stat().st_size / 1e6
-    sys.stdout.write(f"wrote {options.output} ({len(arrays)} arrays, {size:.1f} MB)\n")
+    size = options.output.stat().st_size
+    sys.stdout.write(f"wrote {options.output} ({len(arrays)} arrays, {size_text(size)})\n")
+    return 0
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -117,16 +112,11 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 def _files(where: str) -> list[Path]:
-    """A file, or those of a directory, of a run, or of what `navrl train` would resume."""
-    place = Path(where)
-    if place.is_file():
-        return [place]
-    if not place.is_dir():
-        place = find(where, OUTPUTS).parent.parent
-    for folder in (place, place / "rollouts"):
-        if folder.is_dir() and (files := stored_rollouts(folder)):
-            return files
-    raise ConfigError(f"{place} has no rollouts; train with rollouts=disk to keep some")
+    return files_of(where, "rollouts", stored_rollouts)
+
+
+def _newest(where: str) -> Path:
+    return _files(where)[-1]
 
 
 def _sizes(header: Header) -> str:
@@ -135,28 +125,17 @@ def _sizes(header: Header) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl rollouts",
-        description="Look at the rollouts that a run with rollouts=disk has kept.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    actions = (
+        Action("ls", _list, "list the rollouts of a run"),
+        Action("show", _show, "what one of them, the newest by default, holds"),
+        Action("verify", _verify, "read every byte of a run's rollouts; 1 if one is damaged"),
+        Action("export", _export, "write one of them, the newest by default, as arrays"),
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for function, help_text in ((ls, "list them"), (verify, "check every byte of them")):
-        command = commands.add_parser(function.__name__, help=help_text)
-        command.add_argument(
-            "where",
-            nargs="?",
-            default="latest",
-            help="a run, a directory with rollouts, a file; default: the latest run",
-        )
-        command.set_defaults(run=function)
-    for function, help_text in ((show, "what one holds"), (export, "write one as .npz")):
-        command = commands.add_parser(function.__name__, help=help_text)
-        command.add_argument("file", type=Path)
-        command.set_defaults(run=function)
-    command.add_argument("--output", type=Path, required=True, metavar="FILE", help="a .npz file")
-    command.add_argument(
+    described = "Look at the rollouts that a run with rollouts=disk has kept."
+    parser, added = parser_of("rollouts", described, _EXAMPLES, actions)
+    export = added["export"]
+    export.add_argument("output", type=Path, metavar="OUTPUT", help="the .npz file to write")
+    export.add_argument(
         "--keys", nargs="+", metavar="KEY", help="such as observation/lidar; default: all"
     )
     return parser

@@ -37,7 +37,7 @@ class _Child:
     """The process of the day, to which signals are relayed."""
 
     def __init__(self) -> None:
-        self.told = False  # whether somebody asked for an end
+        self.told = 0  # the signal by which somebody asked for an end
         self.pid = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,6 +46,8 @@ class _Child:
         # A group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
         self._process = subprocess.Popen(command, process_group=0)
         self.pid = self._process.pid
+        if self.told:  # while it was being started, so that it did not reach it
+            self._process.send_signal(self.told)
         return self._process.wait()
 
     @contextlib.contextmanager
@@ -59,7 +61,7 @@ class _Child:
                 signal.signal(number, handler)
 
     def _relay(self, number: int, frame: FrameType | None) -> None:
-        self.told = True
+        self.told = number
         if self._process is not None:
             self._process.send_signal(number)
 

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
 from navrl import notes
-from navrl.auto_resume import AUTO, origin, own_folder, supervised_command
+from navrl.auto_resume import AUTO, origin, supervised_command, supervised_folder
 from navrl.config import build, changes, resumed, run_main, to_json
 from navrl.curriculum.gate import means
 from navrl.evaluate import measure, measure_all, play
@@ -48,7 +48,7 @@ def train(cfg: DictConfig) -> float:
     try:
         check_whole(cfg, "restarts", least=0)
         if cfg.restarts:
-            return _supervised(cfg, own_folder(path, overrides))
+            return _supervised(cfg, supervised_folder(cfg, path, overrides))
         path, checkpoint, said = origin(cfg, path, overrides)
         if checkpoint is not None:
             saved = saved_run(checkpoint)
@@ -62,7 +62,7 @@ def train(cfg: DictConfig) -> float:
         leave_nothing(path)
         if not auto:
             raise
-        sys.stdout.write(f"{complete}\n")
+        sys.stdout.write(f"{complete}\n{notes.unmeasured(path)}")
         return math.nan
     except (ValueError, OSError):
         leave_nothing(path)

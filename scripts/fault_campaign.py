@@ -1,6 +1,6 @@
-"""Everything that may happen to a checkpoint, many times over; 1 if a promise was broken.
+"""Everything that may happen to a checkpoint or a rollout, many times over; 1 if a promise was broken.
 
-python scripts/fault_campaign.py --kills 1000 --flips 10000 --truncations 1000 --full-disks 200 --resumes 50
+python scripts/fault_campaign.py --kills 1000 --flips 10000 --truncations 1000 --file-limits 200
 """
 
 import argparse
@@ -15,6 +15,7 @@ import fault_damage
 import fault_disk
 import fault_kills
 import fault_resume
+from navrl.rollouts import load_rollout
 
 
 class Part(NamedTuple):
@@ -36,20 +37,38 @@ def kills(count: int, place: Path, seed: int) -> dict[str, tuple]:
 
 
 def flips(count: int, place: Path, seed: int) -> dict[str, tuple]:
-    """One bit each."""
-    return {"checkpoint": fault_damage.flip_bits(_sample(place), count, seed)}
+    """One bit each, half of them for each kind of file."""
+    return _damage(fault_damage.flip_bits, count, place, seed)
 
 
 def truncations(count: int, place: Path, seed: int) -> dict[str, tuple]:
-    """At a random place each."""
-    return {"checkpoint": fault_damage.truncate(_sample(place), count, seed)}
+    """At a random place each, half of them for each kind of file."""
+    return _damage(fault_damage.truncate, count, place, seed)
+
+
+def _damage(harm: Callable[..., tuple], count: int, place: Path, seed: int) -> dict[str, tuple]:
+    half = (count + 1) // 2
+    rollout = fault_damage.sample_rollout(place / "rollouts")
+    return {
+        "checkpoint": harm(fault_damage.sample(place / "sample.ckpt"), half, seed),
+        "rollout": harm(rollout, half, seed, load_rollout),
+    }
 
 
 def full_disks(count: int, place: Path, seed: int) -> dict[str, tuple]:
-    """Half of them for each saver."""
+    """Half of them for each saver; `os` is made to fail."""
+    return _failing(fault_disk.some_operation, count, place, seed)
+
+
+def file_limits(count: int, place: Path, seed: int) -> dict[str, tuple]:
+    """Half of them for each saver; the system itself refuses to write on."""
+    return _failing(fault_disk.some_limit, count, place, seed)
+
+
+def _failing(fault: fault_disk.Fault, count: int, place: Path, seed: int) -> dict[str, tuple]:
     both = {"sync": fault_kills.sync_saver, "async": fault_kills.async_saver}
     return {
-        name: fault_disk.fill_disks((count + 1) // 2, place / name, make, seed)
+        name: fault_disk.meet((count + 1) // 2, place / name, make, fault, seed)
         for name, make in both.items()
     }
 
@@ -65,6 +84,7 @@ PARTS = (
     Part("flips", 10_000, flips, _LOSSES),
     Part("truncations", 1000, truncations, _LOSSES),
     Part("full-disks", 200, full_disks, _LOSSES),
+    Part("file-limits", 200, file_limits, _LOSSES),
     Part("resumes", 50, resumes, ("different_leaves", "different_rows")),
 )
 
@@ -89,10 +109,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{part.option:<12} {subject:<11} {verdict:<8} {figures}", flush=True)
             print(f"{'':<12} {time.perf_counter() - began:.0f} s", flush=True)
     return 1 if broken else 0
-
-
-def _sample(place: Path) -> Path:
-    return fault_damage.sample(place / "sample.ckpt")
 
 
 def _short(figure: float) -> str:

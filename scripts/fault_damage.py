@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from tensordict import TensorDict
 
 from navrl.checkpoint import CorruptFile, load
 from navrl.checkpoint.state import write_state
+from navrl.rollouts import RolloutStorage
 
 
 class Damage(NamedTuple):
@@ -31,6 +33,17 @@ def sample(path: Path) -> Path:
     }
     write_state(path, state, frames=1, score=0.5)
     return path
+
+
+def sample_rollout(place: Path) -> Path:
+    """A small rollout in which most of what "next" has is repeated."""
+    generator = torch.Generator().manual_seed(0)
+    seen = torch.rand(8, 17, 36, generator=generator).round(decimals=1)
+    done = torch.rand(8, 16, 1, generator=generator) > 0.9
+    after = {"observation": seen[:, 1:], "done": done, "reward": seen[:, 1:, :1]}
+    now = {"observation": seen[:, :-1], "done": torch.zeros_like(done), "next": after}
+    storage = RolloutStorage(directory=place, save_every=1, keep_last=1, drop=[], compress=True)
+    return storage.save(TensorDict(now, batch_size=[8, 16]), iteration=1)
 
 
 def flip_bits(path: Path, count: int, seed: int, read: Callable[[Path], object] = load) -> Damage:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import random
+import resource
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +18,11 @@ from navrl.checkpoint.state import intact_facts
 
 _OPERATIONS = ("open", "write", "fsync", "replace")
 _ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+
+
+_MOST_BYTES = 24_000  # some more than a file of these has
+
+Fault = Callable[[random.Random], contextlib.AbstractContextManager[None]]
 
 
 class Failures(NamedTuple):
@@ -53,26 +59,49 @@ def full_disk(operation: str, nth: int, number: int, *, short: bool = False) -> 
         setattr(os, operation, real)
 
 
-def fill_disks(count: int, place: Path, make: Callable[[Path], Any], seed: int) -> Failures:
-    """`count` savers, each of which meets a failing disk in its third save."""
+@contextlib.contextmanager
+def file_limit(most_bytes: int) -> Iterator[None]:
+    """No file may grow beyond that: write() stops short, then fails with EFBIG (Python ignores SIGXFSZ)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def some_operation(rng: random.Random) -> contextlib.AbstractContextManager[None]:
+    """An operation of `os` that fails from some call on."""
+    operation = rng.choice(_OPERATIONS)
+    nth = rng.randrange(1, 12) if operation == "write" else rng.randrange(1, 4)
+    short = operation == "write" and rng.random() < 0.5
+    return full_disk(operation, nth, rng.choice(_ERRORS), short=short)
+
+
+def some_limit(rng: random.Random) -> contextlib.AbstractContextManager[None]:
+    """A limit of the system: mostly within the file, sometimes not even a pointer fits."""
+    return file_limit(rng.randrange(_MOST_BYTES) if rng.random() < 0.9 else rng.randrange(200))
+
+
+def meet(count: int, place: Path, make: Callable[[Path], Any], fault: Fault, seed: int) -> Failures:
+    """`count` savers, each of which meets such a fault in its third save."""
     rng = random.Random(seed)
     totals = dict.fromkeys(Failures._fields[1:], 0)
     for run in range(count):
         directory = place / f"full{run}"
         with make(directory) as saver:
-            _one(saver, rng, totals)
+            _one(saver, fault(rng), totals)
         shutil.rmtree(directory)
     return Failures(count, **totals)
 
 
-def _one(saver: Any, rng: random.Random, totals: dict[str, int]) -> None:
+def _one(
+    saver: Any, fault: contextlib.AbstractContextManager[None], totals: dict[str, int]
+) -> None:
     for step in (1, 2):
         _save(saver, step)
     before = {path.name for path in checkpoints(saver.directory)}
-    operation = rng.choice(_OPERATIONS)
-    nth = rng.randrange(1, 12) if operation == "write" else rng.randrange(1, 4)
-    short = operation == "write" and rng.random() < 0.5
-    with full_disk(operation, nth, rng.choice(_ERRORS), short=short):
+    with fault:
         try:
             _save(saver, 3)
             totals["unhurt"] += 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import navrl.auto_resume
 import navrl.train
 from navrl.checkpoint import find, load
 from navrl.loggers import read_metrics
@@ -113,6 +114,57 @@ def test_another_number_of_envs_keeps_what_was_learned_and_says_what_it_drops(he
     steps = [state["agent"]["optimizer"]["state"][0]["step"].item() for state in (before, after)]
     assert steps[1] == 2 * steps[0], "Adam has counted on"
     assert after["agent"]["policy_version"] == 4
+
+
+def test_a_branch_is_another_run(here):
+    (run,) = runs()
+    older = min(run.glob("checkpoints/step_*"))
+    assert train(*TINY, f"resume={older}", "total_frames=192") == 0
+    assert [iterations(run) for run in runs()] == [[1, 2], [2, 3]]
+    assert train(*AUTO) == 0
+    assert [iterations(run) for run in runs()] == [[1, 2, 3], [2, 3]]
+
+
+def test_of_two_words_for_one_option_the_last_one_counts():
+    meaning = navrl.auto_resume._meaning
+    assert meaning(["seed=1", "seed=2", "resume=auto"]) == meaning(["console=none", "seed=2"])
+    assert meaning(["seed=1", "seed=2"]) != meaning(["seed=2", "seed=1"])
+
+
+def test_what_was_said_last_is_known_and_what_differs_from_it_is_not(tmp_path):
+    said_since = navrl.auto_resume._said_since
+    (tmp_path / "overrides.yaml").write_text('- "agent.learning_rate=1"\n- "seed=3"\n')
+    words = ["agent.learning_rate=1", "seed=3", "rollouts.drop=[episode]"]
+    assert said_since(tmp_path, words) == words[2:]
+    later = json.dumps({"overrides": ["agent.learning_rate=2"]})
+    (tmp_path / "resumes.jsonl").write_text(f'{later}\n{{"overrides": ["agent.le')
+    assert said_since(tmp_path, words) == [words[0], words[2]]
+    assert said_since(tmp_path, ["agent.learning_rate=2"]) == []
+
+
+def test_a_complete_run_that_was_killed_while_it_was_measured_says_how_to_measure_it(here, capsys):
+    assert train(*AUTO) == 0
+    capsys.readouterr()
+    (run,) = runs()
+    for content in ('{"state": "running"}', "torn"):
+        (run / "status.json").write_text(content)
+        assert train(*AUTO) == 0
+        assert capsys.readouterr().out.endswith(f"-m navrl.evaluate checkpoint={run}\n")
+
+
+def test_restarts_go_on_with_an_older_run_only_if_told(here, capsys, monkeypatch):
+    folders = []
+    monkeypatch.setattr(
+        navrl.train, "supervise", lambda _command, folder, _restarts: folders.append(folder) or 0
+    )
+    (run,) = runs()
+    assert train(*AUTO, "restarts=2") == 0
+    assert train(*TINY, "total_frames=192", "restarts=2") == 0
+    assert folders[0] == run.absolute()
+    assert folders[1] not in (folders[0], None)
+    assert train(*TINY, "total_frames=192", "restarts=2", f"hydra.run.dir={run}") == 2
+    assert "holds a run already; go on with resume=auto" in capsys.readouterr().err
+    assert len(folders) == 2
 
 
 @pytest.mark.parametrize("words", [("resume=latest",), ("-m", "seed=1,2")])

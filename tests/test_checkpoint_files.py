@@ -62,6 +62,15 @@ def test_verify_says_which_are_damaged_by_its_exit_code(run, capsys):
     assert main(["verify", str(run / "step_000000001000.ckpt")]) == 0
 
 
+def test_the_names_of_one_checkpoint_and_a_file_that_vanishes(run, capsys, monkeypatch):
+    for words, frames in ((["best"], 3), ([str(run / "best")], 1), (["latest"], 3), ([], 3)):
+        assert main(["ls", *words]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 1 + frames, words
+    (run / "step_000000004000.ckpt").symlink_to("nowhere")
+    assert main(["verify", "run"]) == 1
+    assert "unreadable: No such file or directory" in capsys.readouterr().out
+
+
 def test_show_is_the_tree_with_shapes(run, capsys):
     assert main(["show", str(run / "step_000000001000.ckpt")]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -121,7 +130,7 @@ def test_an_exported_policy_is_small_and_can_be_evaluated(tmp_path, monkeypatch,
     ("words", "sentence"),
     [
         (["ls", "nowhere"], "'nowhere'"),
-        (["ls"], "the following arguments are required: checkpoint"),
+        (["export"], "the following arguments are required: OUTPUT"),
         (["show", "run", "--deepth", "2"], "did you mean"),
         (["export", "run", "no/such/folder/x"], "change OUTPUT"),
         (["ls", "outputs"], "holds no checkpoints"),

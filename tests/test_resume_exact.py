@@ -20,6 +20,10 @@ NEAR = ("world.count=2", "env.sim.time_limit_s=2")
 CASES = {
     "combat": COMBAT,
     "combat async": (*COMBAT, "checkpoint=async", "checkpoint.save_every=1", "seed=3"),
+    "combat rollouts": (
+        *(*COMBAT, "rollouts=disk", "rollouts.save_every=1", "rollouts.keep_last=3"),
+        "rollouts.drop=[episode]",
+    ),
     "combat continuous": (*COMBAT, "action=continuous", "observation=entities"),
     "combat teams": (
         *(*COMBAT, "env.team_size=2", "observation=entities"),
@@ -61,6 +65,11 @@ def outcome(folder):
     return state, rows
 
 
+def rollouts(folder):
+    """Files of collected experience, byte for byte."""
+    return {path.name: path.read_bytes() for path in folder.glob("outputs/run/rollouts/*")}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_half_and_half_is_the_whole(tmp_path, case):
     whole, halves = tmp_path / "whole", tmp_path / "halves"
@@ -72,3 +81,5 @@ def test_half_and_half_is_the_whole(tmp_path, case):
     assert expected["iteration"] == 4
     assert differences(state, expected) == []
     assert rows == expected_rows
+    assert rollouts(halves) == rollouts(whole)
+    assert len(rollouts(whole)) == (3 if "rollouts" in case else 0)

@@ -6,6 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from navrl import stored
+from navrl.checkpoint import container
 from navrl.rollouts import RolloutStorage, load_rollout
 
 
@@ -48,9 +49,7 @@ def test_verify_finds_the_damaged_one(run, capsys):
     assert stored.main(["verify", str(run)]) == 0
     assert "3 of 3 intact" in capsys.readouterr().out
     flip(run / "rollouts" / "rollout_000002.nvrl")
-    with pytest.raises(SystemExit) as stopped:
-        stored.main(["verify", str(run)])
-    assert stopped.value.code == 1
+    assert stored.main(["verify", str(run)]) == 1
     printed = capsys.readouterr().out
     assert "2 of 3 intact" in printed
     assert "rollout_000002.nvrl is damaged: tensor 'next/half', block 0" in printed
@@ -58,23 +57,23 @@ def test_verify_finds_the_damaged_one(run, capsys):
 
 def test_export_gives_the_same_numbers_to_numpy(run, tmp_path, capsys):
     path, output = run / "rollouts" / "rollout_000003.nvrl", tmp_path / "x.npz"
-    assert stored.main(["export", str(path), "--output", str(output)]) == 0
+    assert stored.main(["export", str(path), str(output)]) == 0
     assert "3 arrays" in capsys.readouterr().out
     arrays, rollout = np.load(output), load_rollout(path)
     assert set(arrays) == {"x", "next/reward", "next/half"}
     assert (arrays["next/reward"] == rollout["next", "reward"].numpy()).all()
     assert (arrays["next/half"] == rollout["next", "half"].float().numpy()).all()
-    assert stored.main(["export", str(path), "--keys", "next/half", "--output", str(output)]) == 0
+    assert stored.main(["export", str(path), str(output), "--keys", "next/half"]) == 0
     assert set(np.load(output)) == {"next/half"}
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["export", "FILE", "--output", "x.csv"], "expected a name that ends in .npz"),
-        (["export", "FILE", "--keys", "y", "--output", "x.npz"], "no key 'y'; there are x"),
-        (["show", "absent"], "No such file"),
-        (["ls", "EMPTY"], "has no rollouts; train with rollouts=disk"),
+        (["export", "FILE", "x.csv"], "expected a name that ends in .npz"),
+        (["export", "FILE", "x.npz", "--keys", "y"], "no key 'y'; there are x"),
+        (["show", "absent"], "is called 'absent'"),
+        (["ls", "EMPTY"], "empty holds no rollouts; expected a run"),
         (["list"], "invalid choice"),
     ],
 )
@@ -87,3 +86,36 @@ def test_mistakes_get_one_sentence(run, tmp_path, monkeypatch, capsys, words, se
     assert sentence in error
     assert error.count("\n") == 1
     assert not (tmp_path / "x.npz").exists()
+
+
+def test_a_run_is_named_as_for_checkpoints(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outputs").mkdir()
+    run.rename(tmp_path / "outputs" / "run")
+    (tmp_path / "outputs" / "latest").write_text("run\n")  # where links cannot be made
+    for words in ([], ["latest"], ["run"], ["outputs/run"], ["outputs/run/rollouts"]):
+        assert stored.main(["ls", *words]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 1 + 3
+    assert stored.main(["show"]) == 0
+    assert "iteration     3" in capsys.readouterr().out
+    assert stored.main(["export", "x.npz"]) == 0
+
+
+def test_names_from_a_file_do_not_reach_the_terminal_as_they_are(tmp_path, capsys):
+    names = {"red \x1b[31m": torch.ones(2, 2), "half \ud800": torch.ones(2, 2)}
+    kept = RolloutStorage(directory=tmp_path, save_every=1, keep_last=1, drop=[], compress=True)
+    kept.save(TensorDict(names, [2, 2]), iteration=1)
+    assert stored.main(["show", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "'red \\x1b[31m'" in printed
+    assert "'half \\ud800'" in printed
+    assert "\x1b" not in printed
+
+
+def test_what_is_no_rollout_is_one_line(tmp_path, capsys):
+    path = tmp_path / "x.nvrl"
+    container.write(path, {}, {"batch_size": 5, "values": [[7]]})
+    assert stored.main(["ls", str(path)]) == 0
+    assert "not one with a rollout" in capsys.readouterr().out
+    assert stored.main(["show", str(path)]) == 2
+    assert "not one with a rollout" in capsys.readouterr().err

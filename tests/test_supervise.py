@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -75,3 +76,17 @@ def test_a_signal_is_relayed_and_ends_it(tmp_path):
     assert attempts(tmp_path, ["wait", 9], 3) == (143, 1)
     thread.join()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_between_two_attempts_is_not_lost(tmp_path, monkeypatch):
+    """It comes when the first child is gone and the second not there yet, which would train to its end."""
+    start = subprocess.Popen
+
+    def told(*arguments, **options):
+        if (tmp_path / "again").exists():
+            os.kill(os.getpid(), signal.SIGTERM)
+        (tmp_path / "again").touch()
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", told)
+    assert attempts(tmp_path, [1, "wait", 9], 3)[0] == 143

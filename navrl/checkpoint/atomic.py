@@ -31,12 +31,13 @@ def replace_file(path: Path, parts: Iterable[bytes | bytearray | memoryview]) ->
 
 
 def make_directory(path: Path) -> None:
-    """Create `path` and its missing parents, durably."""
-    if path.is_dir():
-        return
-    make_directory(path.parent)
-    path.mkdir(exist_ok=True)
-    sync_directory(path.parent)
+    """Create `path` and its missing parents, durably; also those that somebody has just made."""
+    path.mkdir(parents=True, exist_ok=True)
+    for parent in path.absolute().parents:
+        # In a folder that we may not write to nobody of us has made anything.
+        if not os.access(parent, os.R_OK | os.W_OK):
+            break
+        sync_directory(parent)
 
 
 def sync_directory(path: Path) -> None:

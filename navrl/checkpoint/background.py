@@ -103,6 +103,7 @@ class AsyncSaver:
         try:
             content = flat(state, frames=frames, score=score, stage=stage)
             content = content._replace(tensors=snapshot.fill(content.tensors))
+            self._start()
         except BaseException:
             self._give_back(snapshot)
             raise
@@ -112,7 +113,6 @@ class AsyncSaver:
             failure, self._failure = self._failure, None
             self._waiting.append(_Job(content, snapshot))
             self._changed.notify_all()
-        self._start()
         if failure is not None:
             raise failure
         return self.directory / step_name(frames)
@@ -161,8 +161,8 @@ class AsyncSaver:
     def _close_loudly(self) -> None:
         try:
             self.close()
-        except OSError as error:
-            _LOG.error("%s", error)
+        except Exception as error:  # noqa: BLE001 (what is raised already is the cause, or came first)
+            _LOG.error("%s", error, exc_info=not isinstance(error, OSError))
 
     def _room(self, frames: int) -> Snapshot:
         """A free snapshot, as soon or by the means that when_full says."""
@@ -190,9 +190,10 @@ class AsyncSaver:
         if self._thread is None:
             # A daemon, or a disk that hangs could keep the process from ever ending; nothing is lost by it,
             # as everything is drained in close() or else at exit.
-            self._thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
+            thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
+            thread.start()  # may be refused, and then there is none to wait for
+            self._thread = thread
             atexit.register(self._close_loudly)
-            self._thread.start()
 
     def _end(self, *, drop: bool, timeout_s: float | None) -> None:
         with self._changed:
@@ -201,9 +202,11 @@ class AsyncSaver:
                 self.dropped += len(self._waiting)
                 self._waiting.clear()
             self._changed.notify_all()
+        atexit.unregister(
+            self._close_loudly
+        )  # first: who is interrupted here does not want to wait there
         if self._thread is not None:
             self._thread.join(timeout_s)
-            atexit.unregister(self._close_loudly)
 
     def _work(self) -> None:
         while (job := self._next()) is not None:

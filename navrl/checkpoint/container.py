@@ -10,7 +10,15 @@ from navrl.checkpoint.atomic import replace_file
 from navrl.checkpoint.blocks import AS_IS, Coding, Source, Stored, encode
 from navrl.checkpoint.choosing import Compress, choose
 from navrl.checkpoint.faults import CorruptFile, ForeignFile
-from navrl.checkpoint.header import MAGIC, MAX_HEADER_BYTES, VERSION, Header, aligned_gap, pack
+from navrl.checkpoint.header import (
+    MAGIC,
+    MAX_HEADER_BYTES,
+    MAX_TENSORS,
+    VERSION,
+    Header,
+    aligned_gap,
+    pack,
+)
 from navrl.checkpoint.parallel import each
 from navrl.checkpoint.reading import MAX_BYTES, read, read_digest, read_header
 from navrl.checkpoint.row import DTYPES, MAX_DIMENSIONS, Row
@@ -21,6 +29,7 @@ __all__ = [
     "MAX_BYTES",
     "MAX_DIMENSIONS",
     "MAX_HEADER_BYTES",
+    "MAX_TENSORS",
     "VERSION",
     "Compress",
     "CorruptFile",

@@ -12,7 +12,8 @@ from navrl.checkpoint.row import Row, fault_of
 VERSION = 3
 _FAMILY, _LINE_ENDS = b"NVRL", b"\r\n\x1a"
 MAGIC = _FAMILY + bytes([VERSION]) + _LINE_ENDS
-MAX_HEADER_BYTES = 8 << 20  # some 40,000 tensors; parsed JSON needs about 20 times its text
+MAX_HEADER_BYTES = 8 << 20  # parsed JSON needs about 20 times its text
+MAX_TENSORS = 8192  # each costs a reader some 0.1 ms, however small it is
 ALIGNMENT = 64  # of every tensor in the file, so that what is mapped is aligned in memory too
 
 _SIZES = struct.Struct(
@@ -51,6 +52,10 @@ class Header(NamedTuple):
 
 def pack(path: Path, rows: list[Row], meta: dict[str, Any]) -> tuple[bytes, str]:
     """The bytes before the payload, and their sha256 (hex)."""
+    if len(rows) > MAX_TENSORS:
+        raise ValueError(
+            f"{path} would hold {len(rows):,} tensors, at most {MAX_TENSORS:,} fit; stack those of one shape"
+        )
     content = {"v": VERSION, "meta": meta, "t": [row[:-1] for row in rows]}
     text = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
     text += b" " * aligned_gap(PREFIX_BYTES + len(text))
@@ -125,6 +130,8 @@ def _content(path: Path, text: bytes) -> tuple[dict[str, Any], list[Any]]:
     meta, table = content["meta"], content["t"]
     if not isinstance(meta, dict) or not isinstance(table, list):
         raise CorruptFile(path, "header", "meta must be an object and t a list")
+    if len(table) > MAX_TENSORS:
+        raise CorruptFile(path, "header", f"{len(table):,} tensors, at most {MAX_TENSORS:,}")
     return meta, table
 
 

@@ -57,7 +57,7 @@ def _at(place: Path, outputs: Path) -> Path:
 def _in_some_run(which: str, outputs: Path) -> Path | None:
     """From the run that outputs/latest shows, else from the run saved to most recently."""
     tried: set[Path] = set()
-    for run in (_latest_run(outputs), *_runs(outputs)):
+    for run in (latest_run(outputs), *_runs(outputs)):
         if run is None or run in tried:
             continue
         tried.add(run)
@@ -94,7 +94,7 @@ def _files(folder: Path) -> list[Path]:
     return checkpoints(folder) if folder.is_dir() else []
 
 
-def _latest_run(outputs: Path) -> Path | None:
+def latest_run(outputs: Path) -> Path | None:
     """The directory that outputs/latest is a link to, or names in its first line."""
     link = outputs / LATEST
     if os.path.isfile(link):

@@ -92,6 +92,7 @@ class CheckpointSaver:
         name = step_name(content.frames)
         path = self.directory / name
         facts = write_content(path, content, self.compress)
+        self._saved.pop(name, None)  # an older one of this name is gone, whatever this one is
         _read_back(path, facts)
         self._saved[name] = facts
         write_pointer(self.directory, LATEST, name, self._saved[name].sha256)

@@ -89,9 +89,11 @@ def _read(path: Path) -> tuple[dict[str, Any], int, int, float | None]:
     if meta.get("kind") != _KIND:
         raise CorruptFile(path, "header", "it is a container, but not one with a checkpoint")
     frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")
-    scored = type(score) in (float, type(None))
+    scored = score is None or (type(score) is float and math.isfinite(score))  # JSON's 1e999 is inf
     if type(frames) is not int or type(stage) is not int or not scored:
-        raise CorruptFile(path, "header", "frames and stage must be ints and score a float or null")
+        raise CorruptFile(
+            path, "header", "frames and stage must be ints and score a finite float or null"
+        )
     try:
         state = tree.unflatten(tensors, meta.get("tree"))
     except ValueError as error:

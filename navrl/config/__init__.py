@@ -10,10 +10,11 @@ from navrl.config.compose import (
     group_option,
     to_json,
 )
-from navrl.config.resumed import changes, resumed
+from navrl.config.resumed import LOCAL, changes, resumed
 from navrl.config.targets import ConfigError, did_you_mean
 
 __all__ = [
+    "LOCAL",
     "ConfigError",
     "build",
     "changes",

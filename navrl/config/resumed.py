@@ -14,9 +14,9 @@ _PRESETS = ("experiment", "sweep")  # what they said is in the saved configurati
 # A run of others is another run.
 _KEPT = ("seed", "rollout_steps", "env", "agent", "observation", "action")
 # These write files or talk to servers, so they come from this installation and never from a file.
-_LOCAL = ("logger", "checkpoint", "collector", "rollouts")
+LOCAL = ("logger", "checkpoint", "collector", "rollouts")
 # These change no result, or the banner says them.
-_SILENT = ("resume", "restarts", "total_frames", "console", "device", "threads", "compile", *_LOCAL)
+_SILENT = ("resume", "restarts", "total_frames", "console", "device", "threads", "compile", *LOCAL)
 _MOST_TOLD = 6
 _ABSENT = object()
 
@@ -37,11 +37,11 @@ def resumed(
     for key, override in keys.items():
         if key in _PRESETS or key in _KEPT:
             _keep(key, override, choices if key in chosen else config, chosen, composed)
-        elif key.partition(".")[0] not in ("resume", "restarts", "hydra", *_LOCAL):
+        elif key.partition(".")[0] not in ("resume", "restarts", "hydra", *LOCAL):
             _replace(config, key, override, composed, is_group=key in chosen)
-    again = {g: f"{g}={choices[g]}" for g in _LOCAL if _was_chosen(g, choices, keys)}
+    again = {g: f"{g}={choices[g]}" for g in LOCAL if _was_chosen(g, choices, keys)}
     here = compose("train", [*overrides, *again.values()])
-    for group in _LOCAL:
+    for group in LOCAL:
         options = _plain(here[group])
         if group in again and group != "logger":  # which may name a server
             options |= _numbers(config.get(group), options)

@@ -11,8 +11,9 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase
 from torch import Tensor
 
+from navrl.rollouts.checking import NEXT
+
 Key = tuple[str, ...]
-NEXT = "next"
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -31,7 +32,7 @@ def pack(rollout: TensorDictBase, drop: Collection[Key] = ()) -> Packed:
             "environments, then steps"
         )
     leaves, values, groups = _walk(rollout.cpu(), (), drop)
-    doubled = [key for key in leaves if key[0] == NEXT and _repeats(leaves, key)]
+    doubled = [key for key in leaves if _repeats(leaves, key)]
     meta: dict[str, Any] = {
         "batch_size": list(rollout.batch_size),
         "dimensions": rollout.names if rollout._has_names() else None,
@@ -130,8 +131,9 @@ def _plain(key: Key, value: Any) -> Any:
 
 
 def _repeats(leaves: Mapping[Key, Tensor], key: Key) -> bool:
-    now = leaves.get(key[1:])
-    after = leaves[key]
+    if key[0] != NEXT or key[1:2] == (NEXT,):
+        return False
+    now, after = leaves.get(key[1:]), leaves[key]
     return now is not None and (now.shape, now.dtype) == (after.shape, after.dtype)
 
 

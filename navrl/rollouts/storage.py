@@ -3,19 +3,16 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from tensordict import TensorDict, TensorDictBase
 
 from navrl.checkpoint import atomic, container
 from navrl.checkpoint.container import Compress, CorruptFile
+from navrl.rollouts.checking import KIND, check_meta
 from navrl.rollouts.packing import Key, pack, unpack, wanted
 
-_KIND = "rollout"
 _NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")
 _TIME_AXIS = 1
-_META: dict[str, Any] = {"batch_size": list, "dimensions": list | None, "groups": list}
-_META |= {"values": list, "keys": list, "doubled": list, "kind": str, "iteration": int}
 
 
 class RolloutStorage:
@@ -57,7 +54,7 @@ class RolloutStorage:
         """Write one rollout; on return the file is durable, and files too many are gone."""
         path = self.directory / f"rollout_{iteration:06d}.nvrl"
         tensors, meta = pack(rollout, self.drop)
-        meta |= {"kind": _KIND, "iteration": iteration}
+        meta |= {"kind": KIND, "iteration": iteration}
         container.write(path, tensors, meta, compress=self.compress, time_axis=_TIME_AXIS)
         self._prune(iteration)
         return path
@@ -110,11 +107,11 @@ def load_rollout(
     """The rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
 
     A string is a key of the first level, or several with slashes between. With `mmap` what is not compressed
-    stays in the file's memory.
+    stays in the file's memory. What "next" repeats counts towards `max_bytes` although it is not stored.
     """
     path = Path(path)
-    header = container.read_header(path, max_bytes)
-    meta = _checked(path, header.meta, len(header.rows))
+    header = rollout_header(path, max_bytes)
+    meta = header.meta
     chosen = None if keys is None else [_key(key) for key in keys]
     rows = header.rows
     if chosen is not None:
@@ -129,36 +126,19 @@ def load_rollout(
     except (
         ValueError,
         RuntimeError,
-        KeyError,
+        LookupError,
         TypeError,
+        AttributeError,
     ) as error:  # what TensorDict says of sizes
         raise CorruptFile(path, "header", f"not a rollout that fits together ({error})") from error
 
 
+def rollout_header(path: Path, max_bytes: int = container.MAX_BYTES) -> container.Header:
+    """What the intact header of a rollout says the file holds; the tensors are not looked at."""
+    header = container.read_header(path, max_bytes)
+    check_meta(path, header.meta, header.rows, max_bytes)
+    return header
+
+
 def _key(key: str | Key) -> Key:
     return tuple(key.split("/")) if isinstance(key, str) else tuple(key)
-
-
-def _checked(path: Path, meta: dict[str, Any], count: int) -> dict[str, Any]:
-    """Metadata with the right types all through, of as many tensors as there are."""
-    if meta.get("kind") != _KIND:
-        raise CorruptFile(path, "header", "it is a container, but not one with a rollout")
-    if meta.keys() != _META.keys() or any(not isinstance(meta[k], t) for k, t in _META.items()):
-        raise CorruptFile(path, "header", f"expected {', '.join(_META)} of a rollout")
-    keys, doubled = meta["keys"], meta["doubled"]
-    paths = [*keys, *(pair[0] for pair in meta["groups"] + meta["values"] if _is_pair(pair))]
-    pairs = len(meta["groups"]) + len(meta["values"])
-    if len(paths) != len(keys) + pairs or not all(map(_is_path, paths)):
-        raise CorruptFile(path, "header", "a key of the rollout is not a list of names")
-    fits = all(type(i) is int and 0 <= i < len(keys) and keys[i][1:] in keys for i in doubled)
-    if not fits or count != len(keys) + bool(doubled):
-        raise CorruptFile(path, "header", "the keys of the rollout are not those of the tensors")
-    return meta
-
-
-def _is_pair(pair: object) -> bool:
-    return isinstance(pair, list) and len(pair) == 2
-
-
-def _is_path(path: object) -> bool:
-    return isinstance(path, list) and len(path) > 0 and all(isinstance(it, str) for it in path)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from navrl.checkpoint.atomic import make_directory
 from navrl.checkpoint.container import read, write
 
 OLD = [1.0, 2.0]
@@ -52,6 +53,25 @@ def test_file_and_directory_are_synced_in_order(
     ]
     assert calls[:6] == ["write"] * 6
     assert read(tmp_path / "x")[0]["x"].tolist() == NEW * 20
+
+
+def test_the_names_of_new_folders_are_synced_whoever_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hydra makes the folder of a run: after a power cut its checkpoints are worth nothing without it."""
+    synced: set[str] = set()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    run = tmp_path / "outputs" / "run"
+    run.mkdir(parents=True)
+    monkeypatch.setattr(os, "fsync", fsync)
+    make_directory(run / "checkpoints")
+    assert (run / "checkpoints").is_dir()
+    assert {str(run), str(run.parent), str(tmp_path)} <= synced
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "fsync", "close", "replace"])

@@ -1,5 +1,6 @@
 """checkpoint=async: what the queue does when it is full, when the disk fails, and when the run ends."""
 
+import atexit
 import json
 import os
 import subprocess
@@ -117,12 +118,15 @@ def test_wait_waits(tmp_path, slow_disk):
     save(writer, 1)
     assert begun.wait(30)
     save(writer, 2)
-    timer = threading.Timer(0.2, go.set)
-    timer.start()
-    save(writer, 3)
+    third = threading.Thread(target=save, args=(writer, 3))
+    third.start()
+    third.join(0.2)
+    assert third.is_alive()
+    go.set()
+    third.join(30)
     writer.close()
     assert saved(tmp_path) == [1, 2, 3]
-    assert writer.metrics()["time/save_wait"] > 0.1
+    assert writer.metrics()["time/save_wait"] > 0.0
 
 
 def test_a_failure_is_raised_once_by_the_next_call_which_saves_all_the_same(tmp_path, failing_disk):
@@ -167,6 +171,56 @@ def test_an_exception_in_training_drains_and_is_not_hidden(tmp_path, failing_dis
     with pytest.raises(RuntimeError, match="the real one"), writer:
         raise RuntimeError("the real one")
     assert saved(tmp_path) == [1]
+
+
+def test_not_even_a_defect_of_the_saver_hides_an_exception_in_training(
+    tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content: 1 / 0)
+    writer = saver(tmp_path)
+    save(writer, 1)
+    with pytest.raises(RuntimeError, match="the real one"), writer:
+        raise RuntimeError("the real one")
+    assert "division by zero" in caplog.text
+
+
+def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
+    tmp_path, slow_disk, monkeypatch
+):
+    """Ctrl-C once more while training's own exception waits for a disk that is stuck."""
+
+    def interrupted(self, timeout=None):
+        raise KeyboardInterrupt
+
+    begun, go = slow_disk
+    gone = []
+    writer = saver(tmp_path)
+    save(writer, 1)
+    assert begun.wait(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(atexit, "unregister", gone.append)
+        patched.setattr(threading.Thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+    assert gone == [writer._close_loudly]
+    go.set()
+    writer.close()
+
+
+def test_a_thread_that_cannot_be_started_is_told_and_costs_nothing(tmp_path, monkeypatch):
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    writer = saver(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        for step in (1, 2, 3):
+            with pytest.raises(RuntimeError, match="new thread"):
+                save(writer, step)
+    writer.flush()
+    save(writer, 4)
+    writer.close()
+    assert saved(tmp_path) == [4]
 
 
 @pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt()])

@@ -70,13 +70,15 @@ def test_a_power_cut_finds_the_direct_write(tmp_path):
 
 
 def test_a_small_campaign_keeps_every_promise(tmp_path):
-    numbers = {"kills": 8, "flips": 100, "truncations": 30, "full-disks": 8, "resumes": 0}
+    numbers = {"kills": 8, "flips": 100, "truncations": 30, "full-disks": 8, "file-limits": 8}
+    numbers["resumes"] = 0
     words = [word for name, n in numbers.items() for word in (f"--{name}", str(n))]
     done = process(fault_campaign.main, *words, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
-    assert len(lines) == 6
+    assert len(lines) == 10
     assert all("kept" in line for line in lines)
+    assert "refused 0" not in done.stdout
     assert "mid_save 0" not in done.stdout
 
 

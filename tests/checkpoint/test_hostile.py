@@ -211,3 +211,16 @@ def test_a_pickle_is_not_even_opened_as_one(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "x")
     sentence = assert_refused(tmp_path / "x", (tmp_path / "x").read_bytes())
     assert sentence.startswith(f"{tmp_path / 'x'} is not a file of navrl")
+
+
+def test_a_table_of_very_many_tiny_tensors_is_refused_at_once(tmp_path: Path) -> None:
+    rows = [row(name=f"{i:x}", shape=[0], block_bytes=4, stored=[]) for i in range(90_000)]
+    assert len(json.dumps(rows)) < container.MAX_HEADER_BYTES
+    assert "90,000 tensors, at most 8,192" in assert_refused(
+        tmp_path / "x", signed_table(*rows, decoded=0)
+    )
+    most = {f"{i:x}": torch.empty(0) for i in range(container.MAX_TENSORS)}
+    container.write(tmp_path / "most", most, {})
+    assert len(read(tmp_path / "most")[0]) == len(most)
+    with pytest.raises(ValueError, match=r"8,193 tensors, at most 8,192 fit"):
+        container.write(tmp_path / "more", most | {"one more": torch.empty(0)}, {})

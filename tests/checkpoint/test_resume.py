@@ -1,5 +1,6 @@
 """The newest intact checkpoint is found, fits or says why not, and training goes on bit by bit."""
 
+import hashlib
 import os
 import random
 import warnings
@@ -178,6 +179,16 @@ def test_load_refuses_what_is_not_a_checkpoint(tmp_path: Path) -> None:
         container.write(path, {}, good | change)
         with pytest.raises(CorruptFile, match="header"):
             load(path)
+    container.write(
+        path, {}, good | {"score": 1e200}
+    )  # of which JSON can write more digits than a float has
+    content = path.read_bytes()
+    header = content[64:].replace(
+        b"1e+200", b"1e+999"
+    )  # no finite number, and best of all for ever
+    path.write_bytes(content[:32] + hashlib.sha256(content[:32] + header).digest() + header)
+    with pytest.raises(CorruptFile, match="score a finite float"):
+        load(path)
     container.write(path, {"lost": torch.ones(1)}, good)
     with pytest.raises(CorruptFile, match="no place"):
         load(path)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from navrl.checkpoint import CheckpointSaver, NullSaver, container, find, load
+from navrl.checkpoint import CheckpointSaver, NullSaver, SaveFailed, container, find, load
+from navrl.checkpoint import saver as saver_module
+from navrl.checkpoint.container import CorruptFile
 
 
 def saver(directory: Path, **changes: Any) -> CheckpointSaver:
@@ -127,6 +129,26 @@ def test_saving_the_same_frames_again_replaces_the_file(tmp_path: Path) -> None:
     writer.save(state(2), frames=2, score=5.0)
     writer.save(state(3), frames=2, score=1.0)  # the former best is gone with its file
     assert frames_in(tmp_path) == [1, 3]
+    assert pointer(tmp_path, "best")["file"] == "step_000000000001.ckpt"
+
+
+def test_a_file_that_reads_back_wrong_is_not_counted_as_the_one_it_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = saver(tmp_path)
+    writer.save(state(1), frames=1, score=1.0)
+    writer.save(state(2), frames=2, score=5.0)
+
+    def wrong(path: Path) -> Any:
+        raise CorruptFile(path, "header", "the disk lies")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(saver_module, "checked_facts", wrong)
+        with pytest.raises(SaveFailed, match="the disk lies"):
+            writer.save(state(3), frames=2, score=9.0)
+    assert frames_in(tmp_path) == [1]
+    assert writer.saved_frames == 1
+    writer.save(state(4), frames=3, score=0.5)
     assert pointer(tmp_path, "best")["file"] == "step_000000000001.ckpt"
 
 

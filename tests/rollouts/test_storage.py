@@ -210,19 +210,67 @@ def hostile(path, **changes):
         {"dimensions": ["a"]},
         {"dimensions": [1, []]},
         {"more": 1},
+        {"batch_size": [5]},
+        {"batch_size": [2**70, 7]},
+        {"doubled": [3, 3]},
+        {"keys": [["done"], ["done"], ["next", "done"], ["next", "ego"], ["next", "reward"]]},
+        {"keys": [["x"] * 51, ["a"], ["b"], ["c"], ["d"]], "doubled": []},
+        {"groups": [[["g"] * i, [5, 7]] for i in range(1, 52)]},
+        {"groups": [[[str(i)], [5, 7]] for i in range(8193)]},
+        {"values": [[["v"], {"deep": []}]]},
+        {"values": [[["done", "v"], 1]]},
+        {"dimensions": [1, 2]},
         {"place": -1, "tensor": torch.tensor([0, 1, 2, 3, 4, 35])},
         {"place": -1, "tensor": torch.tensor([0, 1, 2, 3, 4, -1])},
         {"place": -1, "tensor": torch.tensor([0, 1])},
         {"place": -1, "tensor": torch.ones(6)},
         {"place": 0, "tensor": torch.ones(5)},
     ],
-    ids=str,
+    ids=lambda changes: str(changes)[:60],
 )
 def test_metadata_that_lies_is_refused(tmp_path, changes):
     path = storage(tmp_path).save(walk(), iteration=1)
     hostile(path, **changes)
     with pytest.raises(CorruptFile, match="rollout"):
         load_rollout(path)
+
+
+def test_few_rows_do_not_become_more_memory_than_is_allowed(tmp_path):
+    """All that "next" stores of 4 MB is one row; a chain of such keys would be 4 MB each, for nothing."""
+    one = torch.zeros(1, 1000, 1000)
+    now = TensorDict({"x": one, "next": TensorDict({"x": one}, [1, 1000])}, [1, 1000])
+    path = storage(tmp_path).save(now, iteration=1)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(CorruptFile, match="8,004,008 bytes of rollout, at most 8,000,000"):
+        load_rollout(path, max_bytes=8_000_000)
+    assert load_rollout(path, max_bytes=8_004_008)["next", "x"].shape == (1, 1000, 1000)
+    tensors, meta = container.read(path)
+    number = len(meta["keys"])
+    numbered = list(tensors.values())
+    meta["keys"].append(["next", "next", "x"])
+    meta["groups"].append([["next", "next"], [1, 1000]])
+    meta["doubled"].append(number)
+    chain = [*numbered[:number], numbered[number - 1], *numbered[number:]]
+    container.write(path, {str(i): tensor for i, tensor in enumerate(chain)}, meta)
+    with pytest.raises(CorruptFile, match="nothing is there that 'next/next/x' could repeat"):
+        load_rollout(path)
+
+
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_what_has_no_steps_repeats_nothing(tmp_path, shape):
+    meta = {"kind": "rollout", "iteration": 1, "batch_size": [4, 3], "dimensions": None}
+    meta |= {"groups": [[["next"], [4, 3]]], "values": [], "doubled": [1]}
+    meta["keys"] = [["x"], ["next", "x"]]
+    rows = torch.tensor([1])
+    container.write(tmp_path / "x", {"x": torch.ones(shape), "n": torch.ones(1), "r": rows}, meta)
+    with pytest.raises(CorruptFile, match="nothing is there that 'next/x' could repeat"):
+        load_rollout(tmp_path / "x")
+
+
+def test_a_next_of_next_comes_back(tmp_path):
+    rollout = walk()
+    rollout["next", "next"] = TensorDict({"done": torch.ones(5, 7, 1, dtype=torch.bool)}, [5, 7])
+    assert_same(load_rollout(storage(tmp_path).save(rollout, iteration=1)), rollout)
 
 
 def test_none_keeps_nothing(tmp_path):
