@@ -62,6 +62,7 @@ def test_verify_says_which_are_damaged_by_its_exit_code(run, capsys):
     assert main(["verify", str(run / "step_000000001000.ckpt")]) == 0
 
 
+@pytest.mark.filterwarnings("ignore:checkpoint skipped")
 def test_the_names_of_one_checkpoint_and_a_file_that_vanishes(run, capsys, monkeypatch):
     for words, frames in ((["best"], 3), ([str(run / "best")], 1), (["latest"], 3), ([], 3)):
         assert main(["ls", *words]) == 0

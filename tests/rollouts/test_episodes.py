@@ -8,7 +8,11 @@ from tensordict import TensorDict
 
 from navrl.rollouts import episode_metrics, episode_sums
 
-ENV = SimpleNamespace(episode_keys=("return", "length", "win", "reward_outcome"), objective="win")
+ENV = SimpleNamespace(
+    episode_keys=("return", "length", "win", "reward_outcome"),
+    rate_names=("win",),
+    objective="win",
+)
 
 
 def rollout(done, episode):
