@@ -227,7 +227,7 @@ def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
         directory=run.path,
         name=f"{cfg.env.name}-{cfg.agent.name}",
         config=to_json(cfg),
-        total_frames=start.total_frames,
+        total=start.total,
         headline={**learners.env.headline, **learners.curriculum.headline},
         words=learners.curriculum.words,
         console=cfg.console,
