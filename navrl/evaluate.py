@@ -73,8 +73,9 @@ def evaluate(cfg: DictConfig) -> None:
         "num_episodes": cfg.num_episodes,
         "deterministic": cfg.deterministic,
     }
+    number = f"{cfg.num_episodes} episode{'s' * (cfg.num_episodes > 1)}"
     played = f"against {opponent}" if opponent else f"in {config.env.name}"
-    sys.stdout.write(f"{label} {played}: {cfg.num_episodes} episodes, seed {cfg.seed}\n")
+    sys.stdout.write(f"{label} {played}: {number}, seed {cfg.seed}\n")
     sys.stdout.write(table(metrics))
     _write(output, result)
 

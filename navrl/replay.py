@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from navrl.config import ConfigError, group_option, run_plain
+from navrl.config import ConfigError, did_you_mean, group_option, run_plain
 from navrl.options import check_writable
 from navrl.record import write_atomically
 from navrl.subject import (
@@ -72,6 +72,8 @@ def replay(options: argparse.Namespace) -> None:
         first_env_id=options.episode,
     )
     policy = build_policy(options.policy, config, state, env)
+    number = env.batch_size.numel()
+    sys.stderr.write(f"playing {number} episode{'s' * (number > 1)}, eager\n")
     torch.manual_seed(options.seed)  # of the random policy
     other, short = _setting(options, config, state)
     pilot = _pilot(config, state, label)
@@ -146,8 +148,8 @@ def _player(
         )
     if options.outcome not in (None, *player.outcomes):
         raise ConfigError(
-            f"--outcome {options.outcome}; env '{env}' knows {', '.join(player.outcomes)}; "
-            "change --outcome"
+            f"--outcome {options.outcome}; env '{env}' knows {', '.join(player.outcomes)}"
+            f"{did_you_mean(options.outcome, player.outcomes) or '; change --outcome'}"
         )
     if options.acmi and "acmi" not in player.files:
         raise ConfigError(

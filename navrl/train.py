@@ -113,7 +113,11 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
             changed = changes(start.saved["config"], to_json(cfg))
             loggers.note(notes.going_on(start, changed))
         restore(start, records)
-        with Interrupt(lambda: saver.saved_frames or start.frames) as interrupt, saver:
+        examines = bool(cfg.eval_every) or "check_every" in cfg.curriculum
+        with (
+            Interrupt(lambda: saver.saved_frames or start.frames, examines=examines) as interrupt,
+            saver,
+        ):
             metrics = _loop(start, learners, records, interrupt)
         learners.collector.shutdown()
         loggers.summary(metrics)

@@ -109,9 +109,24 @@ def test_the_opponent_is_told_by_the_option_that_was_chosen(evaluate, arguments,
     short = [] if "--set" in arguments else ["--set"]
     code, printed = evaluate(*subject, *arguments, *short, "env.sim.time_limit_s=2")
     assert code == 0, printed.err
-    assert f"scripted:straight against {name}: 1 episodes" in printed.out
+    assert f"scripted:straight against {name}: 1 episode," in printed.out
     with open("result.json", encoding="utf-8") as file:
         assert json.load(file)["opponent"] == name
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("latest", "Cannot read 'latest'; did you mean 'checkpoint=latest'?"),
+        ("checkpoint=lastest", "did you mean 'latest'?"),
+        ("checkpoint=scripted:league", "Unknown scripted policy 'league'; available: crank, "),
+        ("checkpoint=scripted:greedy", "'greedy' is at home in env=navigation"),
+    ],
+)
+def test_what_cannot_be_meant_gets_a_hint(evaluate, argument, sentence):
+    code, printed = evaluate(argument, "num_episodes=1")
+    assert code == 2
+    assert sentence in printed.err
 
 
 def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):

@@ -9,14 +9,14 @@ from navrl.config import compose
 from navrl.notes import banner
 
 
-def told(*overrides):
+def told(*overrides, iterations=3):
     """The lines of the banner."""
     learners = SimpleNamespace(
         curriculum=SimpleNamespace(summary=""),
         env=SimpleNamespace(device="cpu"),
         agent=SimpleNamespace(precision="fp32"),
     )
-    return banner(compose("train", overrides), learners, Path("run"), 3).splitlines()
+    return banner(compose("train", overrides), learners, Path("run"), iterations).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,8 @@ def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentenc
 @pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
 def test_else_nothing_is_said_of_it(overrides):
     assert not any("discount" in line for line in told(*overrides))
+
+
+def test_one_iteration_is_no_iterations():
+    assert told(iterations=1)[0].endswith(", 1 iteration")
+    assert told()[0].endswith(", 3 iterations")

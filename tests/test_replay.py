@@ -140,6 +140,11 @@ def test_a_run_keeps_its_replays(tmp_path):
     [
         (["nowhere"], "'nowhere'"),
         ([__file__], "is not a file of navrl"),
+        (["lastest"], "did you mean 'latest'?"),
+        (["scripted:crank", "--outcome", "wins"], "did you mean 'win'?"),
+        (["scripted:crank", "--out", "a.html"], "--out"),
+        (["scripted:greedy", "--env", "combat"], "'greedy' is at home in env=navigation"),
+        (["scripted:mixture"], "Unknown scripted policy 'mixture'; available: crank, "),
         (["scripted:crnk"], "Unknown scripted policy 'crnk'"),
         (["scripted:crank", "--opponent", "cranky"], "did you mean 'crank'?"),
         (["scripted:crank", "--opponnent", "crank"], "did you mean '--opponent'?"),
