@@ -64,16 +64,17 @@ def replay(options: argparse.Namespace) -> None:
         overrides=options.set,
     )
     player = _player(options, config)
+    number = SEARCHED if player.shows_all or options.outcome is not None else 1
+    sys.stderr.write(f"making the env, then playing {number} episode{'s' * (number > 1)}\n")
+    sys.stderr.flush()
     env = build_env(
         config,
-        num_envs=SEARCHED if player.shows_all or options.outcome is not None else 1,
+        num_envs=number,
         seed=options.seed,
         compile_mode="off",
         first_env_id=options.episode,
     )
     policy = build_policy(options.policy, config, state, env)
-    number = env.batch_size.numel()
-    sys.stderr.write(f"playing {number} episode{'s' * (number > 1)}, eager\n")
     torch.manual_seed(options.seed)  # of the random policy
     other, short = _setting(options, config, state)
     pilot = _pilot(config, state, label)

@@ -246,7 +246,7 @@ def _exit_code(error: Exception) -> int:
 
 def _interrupted(interrupt: KeyboardInterrupt) -> int:
     """The exit code of Ctrl-C, after whatever the function had to say about it."""
-    sys.stderr.write(f"navrl: {interrupt or 'stopped by Ctrl-C before it was done'}\n")
+    sys.stderr.write(f"navrl: {str(interrupt) or 'stopped by Ctrl-C before it was done'}\n")
     return 130
 
 
