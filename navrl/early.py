@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is still importing: nothing has begun, so nothing is lost and nothing is said."""
+"""Ctrl-C while a command is still importing: nothing has begun, so nothing is lost, and one line says so."""
 
 from __future__ import annotations
 
@@ -30,4 +30,5 @@ def listen() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"navrl: stopped before anything began\n")
     os._exit(128 + number)

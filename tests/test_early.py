@@ -1,4 +1,4 @@
-"""Ctrl-C while a command imports: exit code 130 and no word; programs that import navrl notice nothing."""
+"""Ctrl-C while a command imports: exit code 130 and one line; programs that import navrl notice nothing."""
 
 import os
 import signal
@@ -34,9 +34,13 @@ def run(tmp_path, *arguments):
     "arguments",
     [["-m", "navrl.train"], ["-m", "navrl.evaluate"], ["navrl", "doctor"], ["navrl", "replay"]],
 )
-def test_ctrl_c_during_imports_ends_quietly(tmp_path, arguments):
+def test_ctrl_c_during_imports_ends_with_one_line(tmp_path, arguments):
     done = run(tmp_path, *arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        130,
+        "",
+        "navrl: stopped before anything began\n",
+    )
 
 
 def test_a_program_that_imports_navrl_keeps_its_ctrl_c(tmp_path):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from navrl.config import compose
-from navrl.notes import banner
+from navrl.notes import banner, going_on
 
 
 def told(*overrides, iterations=3):
@@ -48,3 +48,10 @@ def test_else_nothing_is_said_of_it(overrides):
 def test_one_iteration_is_no_iterations():
     assert told(iterations=1)[0].endswith(", 1 iteration")
     assert told()[0].endswith(", 3 iterations")
+
+
+def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
+    place = Path.cwd() / "outputs" / "run" / "step.ckpt"
+    for origin in (place, place.relative_to(Path.cwd())):
+        start = SimpleNamespace(origin=str(origin), done=2, frames=64, keeps_episodes=True)
+        assert going_on(start, "").startswith(f"going on from {Path('outputs/run/step.ckpt')}, ")
