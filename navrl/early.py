@@ -17,7 +17,7 @@ def is_command() -> bool:
     )
 
 
-def leave_quietly() -> None:
+def leave_at_once() -> None:
     """From now on Ctrl-C ends the process at once, whatever is half imported."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody ignores it
         signal.signal(signal.SIGINT, _leave)

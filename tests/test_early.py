@@ -53,11 +53,11 @@ def test_a_command_that_listens_gets_its_interrupt_and_nobody_elses_handler_is_t
     before = signal.getsignal(signal.SIGINT)
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # as after nohup
-        early.leave_quietly()
+        early.leave_at_once()
         early.listen()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        early.leave_quietly()
+        early.leave_at_once()
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
         early.listen()
         with pytest.raises(KeyboardInterrupt):
