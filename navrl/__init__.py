@@ -2,10 +2,10 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from navrl.early import is_command, leave_quietly
+from navrl.early import is_command, leave_at_once
 
 if is_command():
-    leave_quietly()  # imports take seconds, and only then there is somebody to handle Ctrl-C
+    leave_at_once()  # imports take seconds, and only then there is somebody to handle Ctrl-C
 
 try:
     __version__ = version("navrl")

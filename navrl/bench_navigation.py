@@ -12,11 +12,11 @@ import torch
 
 from navrl import __version__
 from navrl.config import ConfigError, group_option, run_plain
-from navrl.evaluate import play
+from navrl.evaluate import play, summarise
 from navrl.options import check_writable, set_threads
 from navrl.record import to_json, write_atomically
 from navrl.sims.difficulty import Difficulty
-from navrl.stats import Interval, mean_interval, wilson
+from navrl.stats import Interval
 from navrl.subject import SCRIPTED, build_env, build_policy, find_subject
 
 _PLANNERS = tuple(
@@ -92,23 +92,17 @@ def _flown(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
             env.start_over()
             torch.manual_seed(options.seed)  # of the random policy
             ends = play(env, build_policy(policy, config, state, env), deterministic=True)
-            rows.append(Row(_name(label), shield, static, moving, _metrics(ends)))
+            rows.append(Row(_name(label), shield, static, moving, _metrics(ends, env.counted_when)))
     return rows
 
 
-def _metrics(ends: Mapping[str, list[float]]) -> dict[str, Interval]:
+def _metrics(
+    ends: Mapping[str, list[float]], counted_when: Mapping[str, str]
+) -> dict[str, Interval]:
     """Rates, means, the time of those that arrived, and the clearance that 5 % fell short of."""
-    found = {name: wilson(sum(ends[name]), len(ends[name])) for name in _RATES}
-    arrived = [
-        time_s
-        for time_s, success in zip(ends["goal_time_s"], ends["success"], strict=True)
-        if success
-    ]
-    found["spl"] = mean_interval(ends["spl"])
-    found["goal_time_s"] = mean_interval(arrived)
+    found = summarise({name: ends[name] for name in (*_RATES, *_MEANS)}, _RATES, counted_when)
     closest = torch.tensor(ends["clearance_m"]).quantile(_LOW_CLEARANCE).item()
     found["clearance_m"] = Interval(closest, closest, closest, len(ends["clearance_m"]))
-    found["interventions"] = mean_interval(ends["interventions"])
     return found
 
 
@@ -118,8 +112,9 @@ def _name(label: str) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    rates = (f"{row.metrics[name].mean:.3f}±{row.metrics[name].margin:.3f}" for name in _RATES)
-    means = (f"{row.metrics[name].mean:.2f}" for name in _MEANS)
+    rated = (row.metrics[name] for name in _RATES)
+    rates = (f"{rate.mean:.3f} {rate.low:.2f}..{rate.high:.2f}" for rate in rated)
+    means = (f"{row.metrics[name].mean:.2f}" if row.metrics[name].n else "-" for name in _MEANS)
     return (row.policy[-28:], row.shield, str(row.static), str(row.moving), *rates, *means)
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is still importing: nothing has begun, so nothing is lost and nothing is said."""
+"""Ctrl-C while a command is still importing: nothing has begun, so nothing is lost, and one line says so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_command() -> bool:
     )
 
 
-def leave_quietly() -> None:
+def leave_at_once() -> None:
     """From now on Ctrl-C ends the process at once, whatever is half imported."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody ignores it
         signal.signal(signal.SIGINT, _leave)
@@ -30,4 +30,5 @@ def listen() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"navrl: stopped before anything began\n")
     os._exit(128 + number)

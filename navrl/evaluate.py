@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -55,7 +56,9 @@ def evaluate(cfg: DictConfig) -> None:
         env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
         policy = build_policy(str(cfg.policy), config, state, env)
         torch.manual_seed(cfg.seed)
-        metrics = summarise(play(env, policy, deterministic=cfg.deterministic), env.rate_names)
+        metrics = summarise(
+            play(env, policy, deterministic=cfg.deterministic), env.rate_names, env.counted_when
+        )
     chosen = HydraConfig.get().runtime.choices
     choices = choices_of(state, env=cfg.env_name, overrides=list(cfg.set))
     opponent = rival(config, {"opponent": chosen["opponent"] or choices.get("opponent")})
@@ -70,8 +73,9 @@ def evaluate(cfg: DictConfig) -> None:
         "num_episodes": cfg.num_episodes,
         "deterministic": cfg.deterministic,
     }
+    number = f"{cfg.num_episodes} episode{'s' * (cfg.num_episodes > 1)}"
     played = f"against {opponent}" if opponent else f"in {config.env.name}"
-    sys.stdout.write(f"{label} {played}: {cfg.num_episodes} episodes, seed {cfg.seed}\n")
+    sys.stdout.write(f"{label} {played}: {number}, seed {cfg.seed}\n")
     sys.stdout.write(table(metrics))
     _write(output, result)
 
@@ -100,13 +104,30 @@ def play(env: Any, policy: Act, *, deterministic: bool) -> dict[str, list[float]
     return dict(zip(env.episode_keys, rows, strict=True))
 
 
-def summarise(ends: Mapping[str, list[float]], rates: Sequence[str]) -> dict[str, Interval]:
-    """Means with 95 % intervals: Wilson's for the named rates, else Student's t."""
-    return {
-        name: wilson(sum(values), len(values)) if name in rates else mean_interval(values)
-        for name, values in ends.items()
-        if not name.startswith("_")  # a label, which has no mean
-    }
+def summarise(
+    ends: Mapping[str, list[float]],
+    rates: Sequence[str],
+    counted_when: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Interval]:
+    """Means with 95 % intervals: Wilson's for the named rates, else Student's t.
+
+    Of what `counted_when` names only the episodes count in which its rate is 1.
+    """
+    found: dict[str, Interval] = {}
+    for name, values in ends.items():
+        if name.startswith("_"):
+            continue  # a label, which has no mean
+        if name in rates:
+            found[name] = wilson(sum(values), len(values))
+            continue
+        counted = values
+        if name in counted_when:
+            happened = ends[counted_when[name]]
+            counted = [value for value, one in zip(values, happened, strict=True) if one]
+        interval = mean_interval(counted)
+        signed = name == "return" or name.startswith("reward_") or min(values, default=0.0) < 0.0
+        found[name] = interval if signed else interval.above_zero()
+    return found
 
 
 def table(metrics: Mapping[str, Interval]) -> str:
@@ -115,6 +136,8 @@ def table(metrics: Mapping[str, Interval]) -> str:
     lines = [f"  {'metric':<{width}} {'mean':>10}   95 % interval"]
     lines += [
         f"  {name:<{width}} {m.mean:>10.4f}   {m.low:.4f} .. {m.high:.4f}"
+        if m.n
+        else f"  {name:<{width}} {'-':>10}   -"
         for name, m in metrics.items()
     ]
     return "\n".join(lines) + "\n"
@@ -126,10 +149,12 @@ def measure(
     """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
     config = examination(cfg, changes)
     env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off")
-    summary = summarise(play(env, agent.policy, deterministic=True), env.rate_names)
-    return {f"eval/{name}": interval.mean for name, interval in summary.items()} | {
-        f"eval/{env.objective}_margin": summary[env.objective].margin
-    }
+    ends = play(env, agent.policy, deterministic=True)
+    summary = summarise(ends, env.rate_names, env.counted_when)
+    found = {f"eval/{name}": interval.mean for name, interval in summary.items() if interval.n}
+    objective = summary[env.objective]
+    name = f"eval/{env.objective}"
+    return found | {f"{name}_low": objective.low, f"{name}_high": objective.high}
 
 
 def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dict[str, float]:
@@ -145,16 +170,19 @@ def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dic
     for name, changes in trials.items():
         found = measure(cfg, agent, changes, seed=cfg.eval_seed + 1)
         final |= {key.replace("eval/", f"eval/{name}/", 1): value for key, value in found.items()}
-        margins = {key: value for key, value in found.items() if key.endswith("_margin")}
-        rates = {key: value for key, value in found.items() if "reward_" not in key}
         told = " | ".join(
-            f"{key.removeprefix('eval/')} {value:.3f}"
-            + (f" +-{margins[f'{key}_margin']:.3f}" if f"{key}_margin" in margins else "")
-            for key, value in rates.items()
-            if key not in margins
+            f"{key.removeprefix('eval/')} {value:.3f}{_bounds(key, found)}"
+            for key, value in found.items()
+            if "reward_" not in key and not key.endswith(("_low", "_high"))
         )
         tell(f"{'against' if changes else 'in'} {name:<9} {told}   ({cfg.eval_episodes} episodes)")
     return final
+
+
+def _bounds(key: str, found: Mapping[str, float]) -> str:
+    """The 95 % interval, where there is one."""
+    low, high = (found.get(f"{key}_{side}") for side in ("low", "high"))
+    return "" if low is None or high is None else f" ({low:.3f}..{high:.3f})"
 
 
 def main() -> None:

@@ -18,9 +18,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupt:
     """While open, `requested` turns true at the first signal; `exit_code` is the shell's for it."""
 
-    def __init__(self, saved_frames: Callable[[], int | None]) -> None:
-        """`saved_frames` says of which frame the last save is, if there is one."""
+    def __init__(self, saved_frames: Callable[[], int | None], *, examines: bool = False) -> None:
+        """`saved_frames` says of which frame the last save is, if there is one.
+
+        `examines` says that an iteration may end with an examination, which takes its time.
+        """
         self.number = 0
+        self._first = "this iteration" + (" and its examination, if one is due" if examines else "")
         self._saved_frames = saved_frames
         self._previous: dict[int, object] = {}
 
@@ -62,4 +66,4 @@ class Interrupt:
         # Straight to the descriptor: a handler may run in the middle of a buffered write. On a
         # terminal the cursor goes back, so that a live table still finds the line it left it on.
         end = "\r" if os.isatty(2) else "\n"
-        os.write(2, f"stopping after this iteration; once more stops at once{end}".encode())
+        os.write(2, f"stopping after {self._first}; once more stops at once{end}".encode())

@@ -11,6 +11,8 @@ from navrl.config import ConfigError
 from navrl.ratings import Payoff, Rating, bradley_terry, unexplained
 from navrl.subject import OUTPUTS
 
+_LEAST_GAMES = 10
+
 
 def find_league(name: str) -> tuple[Path, Payoff]:
     """A run's newest checkpoint, and the payoff matrix of the league in it."""
@@ -63,8 +65,8 @@ def ratings_table(payoff: Payoff) -> str:
             )
         mine = [(name, rating) for name, rating in played.items() if rating.group == group]
         lines += [
-            f"{name:<{wide}}  {r.points:6.0f}   {r.low:6.0f} .. {r.high:<5.0f} {r.games:>8.0f}"
-            for name, r in sorted(mine, key=lambda item: -item[1].points)
+            f"{name:<{wide}}  {_strength(rating)} {rating.games:>8.0f}"
+            for name, rating in sorted(mine, key=lambda item: -item[1].points)
         ]
     open_share = unexplained(payoff)
     lines.append(
@@ -72,6 +74,13 @@ def ratings_table(payoff: Payoff) -> str:
         f"({100 * open_share.chance:.0f} % by chance alone)"
     )
     return "\n".join(lines) + "\n"
+
+
+def _strength(rating: Rating) -> str:
+    """Points and interval; of a few games, which are mostly the prior's, none."""
+    if rating.games < _LEAST_GAMES:
+        return f"{'-':>6}   {f'under {_LEAST_GAMES} games':<15}"
+    return f"{rating.points:6.0f}   {rating.low:6.0f} .. {rating.high:<5.0f}"
 
 
 def _ratings(payoff: Payoff) -> dict[str, Rating]:

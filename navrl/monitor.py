@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 _MEBIBYTE = 1024.0 * 1024.0
+_ASIDE = ("curriculum", "evaluate")  # sections that examine and collect nothing
 
 
 class Monitor:
@@ -29,7 +30,8 @@ class Monitor:
         self._cuda = torch.device(device).type == "cuda"
         self._device = torch.device(device)
         self._total_frames = total_frames
-        self._frames = start_frames
+        self._frames = self._start_frames = start_frames
+        self._aside_s = 0.0  # of all iterations
         self._clock = clock
         self._since = clock()
         self._seconds: dict[str, float] = {}
@@ -54,12 +56,18 @@ class Monitor:
             self._add(name, self._clock() - began)
 
     def rates(self, frames: int) -> dict[str, float]:
-        """Frames per second since the last `pop`, overall and while collecting, and the ETA."""
+        """Frames per second since the last `pop`, overall and while collecting, and the ETA.
+
+        Examinations count in the ETA only: as much time for every frame as they have taken so far.
+        """
         done = frames - self._frames
-        rates = {"time/fps": _per_second(done, self._clock() - self._since)}
+        aside_s = sum(self._seconds.get(name, 0.0) for name in _ASIDE)
+        rates = {"time/fps": _per_second(done, self._clock() - self._since - aside_s)}
         if "collect" in self._seconds:
             rates["time/collect_fps"] = _per_second(done, self._seconds["collect"])
-        rates["time/eta_s"] = eta_s(self._total_frames - frames, rates["time/fps"])
+        left = max(0, self._total_frames - frames)
+        examining_s = (self._aside_s + aside_s) * left / max(1, frames - self._start_frames)
+        rates["time/eta_s"] = eta_s(left, rates["time/fps"]) + examining_s
         return rates
 
     def pop(self, frames: int) -> dict[str, float]:
@@ -70,6 +78,7 @@ class Monitor:
         metrics["memory/rss_mb"] = rss_mb()
         if self._cuda:
             metrics["memory/cuda_mb"] = torch.cuda.max_memory_allocated(self._device) / _MEBIBYTE
+        self._aside_s += sum(self._seconds.get(name, 0.0) for name in _ASIDE)
         self._seconds.clear()
         self._frames, self._since = frames, self._clock()
         return metrics

@@ -21,7 +21,7 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
     lessons = f"{learners.curriculum.summary}\n" if learners.curriculum.summary else ""
     return (
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
-        f"{frames} frames an iteration, {num_iterations} iterations\n"
+        f"{frames} frames an iteration, {num_iterations} iteration{'s' * (num_iterations > 1)}\n"
         f"device {learners.env.device}, threads {torch.get_num_threads()}, "
         f"{learners.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
@@ -32,7 +32,7 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
 def going_on(start: Any, changed: str) -> str:
     """What was restored, what was not, and the options that are other ones now."""
     options = f"\nchanged against the saved run: {changed}" if changed else ""
-    place = f"going on from {start.origin}, iteration {start.done}, frame {start.frames:,}"
+    place = f"going on from {_short(Path(start.origin))}, iteration {start.done}, frame {start.frames:,}"
     if start.keeps_episodes:
         return f"{place}: everything is restored{options}"
     then, now = start.saved["config"]["num_envs"], start.cfg.num_envs

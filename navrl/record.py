@@ -23,13 +23,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Strict JSON; a number JSON cannot hold becomes "NaN", "Infinity" or "-Infinity"."""
+    """Strict JSON; a number JSON cannot hold becomes null."""
     return json.dumps(_finite(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return None
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from navrl.config import ConfigError, group_option, run_plain
+from navrl.config import ConfigError, did_you_mean, group_option, run_plain
 from navrl.options import check_writable
 from navrl.record import write_atomically
 from navrl.subject import (
@@ -64,9 +64,12 @@ def replay(options: argparse.Namespace) -> None:
         overrides=options.set,
     )
     player = _player(options, config)
+    number = SEARCHED if player.shows_all or options.outcome is not None else 1
+    sys.stderr.write(f"making the env, then playing {number} episode{'s' * (number > 1)}\n")
+    sys.stderr.flush()
     env = build_env(
         config,
-        num_envs=SEARCHED if player.shows_all or options.outcome is not None else 1,
+        num_envs=number,
         seed=options.seed,
         compile_mode="off",
         first_env_id=options.episode,
@@ -146,8 +149,8 @@ def _player(
         )
     if options.outcome not in (None, *player.outcomes):
         raise ConfigError(
-            f"--outcome {options.outcome}; env '{env}' knows {', '.join(player.outcomes)}; "
-            "change --outcome"
+            f"--outcome {options.outcome}; env '{env}' knows {', '.join(player.outcomes)}"
+            f"{did_you_mean(options.outcome, player.outcomes) or '; change --outcome'}"
         )
     if options.acmi and "acmi" not in player.files:
         raise ConfigError(

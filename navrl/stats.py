@@ -22,10 +22,9 @@ class Interval(NamedTuple):
     high: float
     n: int
 
-    @property
-    def margin(self) -> float:
-        """Half of the interval's width: the number after a plus-minus sign."""
-        return (self.high - self.low) / 2.0
+    def above_zero(self) -> Interval:
+        """The same of what cannot be negative: Student's interval does not know that."""
+        return self._replace(low=max(self.low, 0.0))
 
 
 def wilson(successes: float, n: int, z: float = 1.96) -> Interval:

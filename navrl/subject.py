@@ -14,12 +14,22 @@ from tensordict import TensorDictBase
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
 from navrl.checkpoint import check_fits, find, load
-from navrl.config import ConfigError, build, compose, compose_all, from_json, group_option
+from navrl.config import (
+    ConfigError,
+    build,
+    compose,
+    compose_all,
+    did_you_mean,
+    from_json,
+    group_option,
+    group_options,
+)
 from navrl.opponents.frozen import Frozen, Seat
 from navrl.options import pick_device
 
 OUTPUTS = Path("outputs")
 SCRIPTED = "scripted:"
+_NO_PILOTS = ("checkpoint", "league", "mixture", "scripts")  # several pilots, or a network
 _INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", "env.sim.frame")
 
 Act = Callable[[TensorDictBase], TensorDictBase]
@@ -42,7 +52,7 @@ def find_subject(
     if policy.startswith(SCRIPTED):
         config, label = compose("train", [*_env_override(env), *overrides]), policy
     else:
-        path = find(policy, OUTPUTS)
+        path = _found(policy)
         state = load(path)
         config, label = from_json(state["config"]), str(path)
         if env is not None:
@@ -58,6 +68,17 @@ def find_subject(
         config.device = device
     pin_opponent(config)
     return config, state, label
+
+
+def _found(policy: str) -> Path:
+    """The checkpoint of that name; a misspelt word for one gets a hint."""
+    try:
+        return find(policy, OUTPUTS)
+    except FileNotFoundError as error:
+        hint = did_you_mean(policy, ("latest", "best"))
+        if not hint:
+            raise
+        raise ConfigError(f"{str(error).rpartition('; ')[0]}{hint}") from error
 
 
 def examination(config: DictConfig, changes: Mapping[str, Any]) -> DictConfig:
@@ -113,13 +134,21 @@ def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, 
             f"env '{env.name}' has no scripted policies but '{SCRIPTED}random', and got '{policy}'; "
             "choose that one or a checkpoint"
         )
-    try:
-        option = group_option(env.scripts, name)
-    except ConfigError as error:
-        raise ConfigError(
-            str(error).replace(f"Unknown {env.scripts}", "Unknown scripted policy")
-        ) from error
-    return ScriptedPolicy(env=env, pilot=build(option))
+    return ScriptedPolicy(env=env, pilot=build(scripted_option(env.scripts, name)))
+
+
+def scripted_option(group: str, name: str) -> Any:
+    """The YAML of one scripted pilot or planner; a mixture, a league and a checkpoint are none."""
+    known = [one for one in group_options(group) if one not in _NO_PILOTS]
+    if name in known:
+        return group_option(group, name)
+    other = {"opponent": "planner", "planner": "opponent"}[group]
+    homes = {"opponent": "combat", "planner": "navigation"}
+    if name in group_options(other) and name not in _NO_PILOTS:
+        hint = f"; '{name}' is at home in env={homes[other]}"
+    else:
+        hint = did_you_mean(name, known)
+    raise ConfigError(f"Unknown scripted policy '{name}'; available: {', '.join(known)}{hint}")
 
 
 def build_env(
@@ -185,7 +214,9 @@ def install_opponent(env: Any) -> None:
         path = find(opponent.checkpoint, OUTPUTS)
         state = load(path)
         config = from_json(state["config"])
-        if config.env.name != env.name or config.env.team_size != env.team_size:
+        if config.env.name != env.name:
+            raise ConfigError(f"it is a run of env={config.env.name}, not {env.name}")
+        if config.env.team_size != env.team_size:
             raise ConfigError(
                 f"it plays {config.env.name} with {config.env.team_size} a side; expected {env.name} "
                 f"with {env.team_size}"

@@ -22,6 +22,7 @@ from navrl.ratings import Payoff, Rating, bradley_terry
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.sims import random
+from navrl.subject import scripted_option
 from navrl.view.matrix import svg
 
 _EVALUATION_SEED = 1_000_003  # the episodes of `navrl evaluate`
@@ -208,8 +209,9 @@ def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
             "--variant lacks a pilot; expected NAME PILOT KEY=VALUE, "
             "as in rash crank fire_fraction=[1.4,1.5]; change --variant"
         )
-    made = {name: build(group_option("opponent", name)) for name in names}
+    made = {name: build(scripted_option("opponent", name)) for name in names}
     for name, (pilot, *changes) in variants.items():
+        scripted_option("opponent", pilot)
         overrides = [f"opponent={pilot}", *(f"opponent.{change}" for change in changes)]
         made[name] = build(compose("train", overrides).opponent)
     return made

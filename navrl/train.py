@@ -113,7 +113,11 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
             changed = changes(start.saved["config"], to_json(cfg))
             loggers.note(notes.going_on(start, changed))
         restore(start, records)
-        with Interrupt(lambda: saver.saved_frames or start.frames) as interrupt, saver:
+        examines = bool(cfg.eval_every) or "check_every" in cfg.curriculum
+        with (
+            Interrupt(lambda: saver.saved_frames or start.frames, examines=examines) as interrupt,
+            saver,
+        ):
             metrics = _loop(start, learners, records, interrupt)
         learners.collector.shutdown()
         loggers.summary(metrics)
@@ -227,7 +231,7 @@ def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
         directory=run.path,
         name=f"{cfg.env.name}-{cfg.agent.name}",
         config=to_json(cfg),
-        total_frames=start.total_frames,
+        total=start.total,
         headline={**learners.env.headline, **learners.curriculum.headline},
         words=learners.curriculum.words,
         console=cfg.console,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from navrl.config import compose, to_json
+from navrl.config import ConfigError, compose, to_json
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 GROUPS = (
@@ -133,3 +133,8 @@ def test_a_missing_and_an_unwanted_key_are_both_found():
     assert differences(node, set()) == ["missing size", "unwanted sise", "unwanted speed"]
     node = {"_target_": f"{__name__}.wants", "_partial_": True}
     assert differences(node, {"size"}) == []
+
+
+def test_the_names_that_others_give_it_are_understood():
+    with pytest.raises(ConfigError, match=r"'agent\.gamma'; did you mean 'agent\.discount'"):
+        compose("train", ["agent.gamma=0.9"])

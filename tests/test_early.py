@@ -1,4 +1,4 @@
-"""Ctrl-C while a command imports: exit code 130 and no word; programs that import navrl notice nothing."""
+"""Ctrl-C while a command imports: exit code 130 and one line; programs that import navrl notice nothing."""
 
 import os
 import signal
@@ -34,9 +34,13 @@ def run(tmp_path, *arguments):
     "arguments",
     [["-m", "navrl.train"], ["-m", "navrl.evaluate"], ["navrl", "doctor"], ["navrl", "replay"]],
 )
-def test_ctrl_c_during_imports_ends_quietly(tmp_path, arguments):
+def test_ctrl_c_during_imports_ends_with_one_line(tmp_path, arguments):
     done = run(tmp_path, *arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        130,
+        "",
+        "navrl: stopped before anything began\n",
+    )
 
 
 def test_a_program_that_imports_navrl_keeps_its_ctrl_c(tmp_path):
@@ -49,11 +53,11 @@ def test_a_command_that_listens_gets_its_interrupt_and_nobody_elses_handler_is_t
     before = signal.getsignal(signal.SIGINT)
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # as after nohup
-        early.leave_quietly()
+        early.leave_at_once()
         early.listen()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        early.leave_quietly()
+        early.leave_at_once()
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
         early.listen()
         with pytest.raises(KeyboardInterrupt):

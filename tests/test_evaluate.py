@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 import navrl.evaluate
 from navrl.config import compose
-from navrl.evaluate import measure_all, play, summarise
+from navrl.evaluate import measure_all, play, summarise, table
 from tests.commands import command
 
 
@@ -65,6 +65,24 @@ def test_rates_get_wilson_and_the_rest_students_t():
     assert (found["launches"].low, found["launches"].high) == (0.0, 0.0)
 
 
+def test_the_time_to_the_goal_is_that_of_successes():
+    ends = {"success": [1.0, 0.0, 1.0], "goal_time_s": [4.0, 0.0, 10.0]}
+    found = summarise(ends, ["success"], {"goal_time_s": "success"})["goal_time_s"]
+    assert (found.mean, found.n) == (7.0, 2)
+    # Student's t of 1 degree is 12.706: 7 - 12.706 * 3 is below 0, where no time is
+    assert found.low == 0.0
+    assert found.high == pytest.approx(7.0 + 12.7062 * 3.0, abs=1e-3)
+    lost = {"success": [0.0, 0.0], "goal_time_s": [0.0, 0.0]}
+    printed = table(summarise(lost, ["success"], {"goal_time_s": "success"}))
+    assert printed.splitlines()[-1].split() == ["goal_time_s", "-", "-"]
+
+
+def test_a_mean_that_can_be_negative_keeps_its_interval():
+    found = summarise({"return": [0.0, 1.0], "kills": [0.0, 1.0]}, [])
+    assert found["return"].low < 0.0
+    assert found["kills"].low == 0.0
+
+
 @pytest.fixture
 def evaluate(tmp_path, monkeypatch, capsys):
     """evaluate(*arguments) -> (exit code, what it printed)."""
@@ -91,9 +109,24 @@ def test_the_opponent_is_told_by_the_option_that_was_chosen(evaluate, arguments,
     short = [] if "--set" in arguments else ["--set"]
     code, printed = evaluate(*subject, *arguments, *short, "env.sim.time_limit_s=2")
     assert code == 0, printed.err
-    assert f"scripted:straight against {name}: 1 episodes" in printed.out
+    assert f"scripted:straight against {name}: 1 episode," in printed.out
     with open("result.json", encoding="utf-8") as file:
         assert json.load(file)["opponent"] == name
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("latest", "Cannot read 'latest'; did you mean 'checkpoint=latest'?"),
+        ("checkpoint=lastest", "did you mean 'latest'?"),
+        ("checkpoint=scripted:league", "Unknown scripted policy 'league'; available: crank, "),
+        ("checkpoint=scripted:greedy", "'greedy' is at home in env=navigation"),
+    ],
+)
+def test_what_cannot_be_meant_gets_a_hint(evaluate, argument, sentence):
+    code, printed = evaluate(argument, "num_episodes=1")
+    assert code == 2
+    assert sentence in printed.err
 
 
 def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):

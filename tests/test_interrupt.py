@@ -21,3 +21,9 @@ def test_the_second_one_says_what_is_kept(capfd, saves, kept):
             os.kill(os.getpid(), signal.SIGINT)
     assert stopped.value.code == 130
     assert capfd.readouterr().err == f"stopped at once; {kept}\n"
+
+
+def test_who_waits_for_an_examination_is_told(capfd):
+    with Interrupt(lambda: None, examines=True):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert "after this iteration and its examination, if one is due" in capfd.readouterr().err

@@ -54,6 +54,14 @@ def test_strangers_are_not_compared():
     assert "do not compare them" in printed[3]
 
 
+def test_a_single_game_gives_no_rating():
+    games = [("ace", "bob", 10, 0, 0), ("cid", "ace", 1, 0, 0)]
+    printed = ratings_table(payoff(games, ("ace", "bob", "cid"))).splitlines()[1:4]
+    rows = {line.split()[0]: line.split()[1:] for line in printed}
+    assert rows["cid"] == ["-", "under", "10", "games", "1"]
+    assert float(rows["ace"][0]) > float(rows["bob"][0])
+
+
 def test_the_record_holds_the_numbers():
     record = json.loads(json.dumps(league_record(payoff())))
     assert record["league"]["games"] == [list(row) for row in sorted(GAMES)]

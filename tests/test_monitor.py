@@ -51,6 +51,21 @@ def test_a_resumed_run_counts_only_its_own_frames(clock):
     assert monitor.pop(7000)["time/fps"] == 500.0
 
 
+def test_examinations_are_no_training_time_but_some_of_what_is_left(clock):
+    monitor = monitor_of(clock)
+    with monitor.section("collect"):
+        clock.now += 10.0
+    with monitor.section("curriculum"):
+        clock.now += 40.0
+    first = monitor.pop(1000)
+    assert first["time/fps"] == 100.0
+    assert first["time/iteration"] == 50.0
+    assert first["time/eta_s"] == 90.0 + 9 * 40.0  # 9000 frames, 40 s for every 1000
+    clock.now += 10.0
+    # 80 s of training, and as many examinations a frame as before: 40 s in 2000 frames
+    assert monitor.pop(2000)["time/eta_s"] == 80.0 + 4 * 40.0
+
+
 def test_a_section_that_raises_is_still_timed(clock):
     monitor = monitor_of(clock)
 

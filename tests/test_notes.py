@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import pytest
 
 from navrl.config import compose
-from navrl.notes import banner
+from navrl.notes import banner, going_on
 
 
-def told(*overrides):
+def told(*overrides, iterations=3):
     """The lines of the banner."""
     learners = SimpleNamespace(
         curriculum=SimpleNamespace(summary=""),
         env=SimpleNamespace(device="cpu"),
         agent=SimpleNamespace(precision="fp32"),
     )
-    return banner(compose("train", overrides), learners, Path("run"), 3).splitlines()
+    return banner(compose("train", overrides), learners, Path("run"), iterations).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,15 @@ def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentenc
 @pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
 def test_else_nothing_is_said_of_it(overrides):
     assert not any("discount" in line for line in told(*overrides))
+
+
+def test_one_iteration_is_no_iterations():
+    assert told(iterations=1)[0].endswith(", 1 iteration")
+    assert told()[0].endswith(", 3 iterations")
+
+
+def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
+    place = Path.cwd() / "outputs" / "run" / "step.ckpt"
+    for origin in (place, place.relative_to(Path.cwd())):
+        start = SimpleNamespace(origin=str(origin), done=2, frames=64, keeps_episodes=True)
+        assert going_on(start, "").startswith(f"going on from {Path('outputs/run/step.ckpt')}, ")

@@ -79,8 +79,8 @@ def test_an_outcome_is_searched_and_shown_first(replay, tmp_path):
 
     code, printed = replay("--outcome", "success", "--seed", "5", *arguments)
     assert code == 2, "nobody flies ten metres in three seconds"
-    assert re.fullmatch(
-        r"navrl: error: no success in 6 episodes \(success 0, collision \d, .*\n", printed.err
+    assert re.search(
+        r"\nnavrl: error: no success in 6 episodes \(success 0, collision \d, .*\n$", printed.err
     )
 
 
@@ -128,7 +128,7 @@ def test_another_env_and_the_shield(replay, tmp_path):
 def test_bad_input_is_one_sentence(replay, tmp_path, arguments, sentence):
     code, printed = replay(*arguments)
     assert code == 2
-    assert len(printed.err.strip().splitlines()) == 1, printed.err
-    assert printed.err.startswith("navrl: error: ")
-    assert sentence in printed.err
+    (error,) = (line for line in printed.err.splitlines() if not line.startswith("making the env"))
+    assert error.startswith("navrl: error: ")
+    assert sentence in error
     assert list(tmp_path.iterdir()) == []

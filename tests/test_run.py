@@ -222,7 +222,7 @@ def test_two_processes_cannot_share_a_run_and_the_holder_is_named(tmp_path):
 
 def test_json_holds_what_json_cannot():
     text = to_json({"a": float("nan"), "b": [float("inf"), (float("-inf"), 1.5)]})
-    assert text == '{"a": "NaN", "b": ["Infinity", ["-Infinity", 1.5]]}'
+    assert text == '{"a": null, "b": [null, [null, 1.5]]}'
 
 
 def test_git_state_reads_commit_and_changes(tmp_path):

@@ -8,6 +8,7 @@ from navrl.config.compose import (
     conf_dir,
     from_json,
     group_option,
+    group_options,
     to_json,
 )
 from navrl.config.resumed import LOCAL, changes, resumed
@@ -24,6 +25,7 @@ __all__ = [
     "did_you_mean",
     "from_json",
     "group_option",
+    "group_options",
     "resumed",
     "run_main",
     "run_plain",

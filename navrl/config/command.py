@@ -68,6 +68,7 @@ def run_plain(
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
     inner = _subparsers(parser)
     for each in (parser, *inner):
+        each.allow_abbrev = False
         # A subparser leaves a flag that it does not know to its parent, who complains.
         asked = (each, *inner) if each is parser else (each,)
         flags = [flag for one in asked for action in one._actions for flag in action.option_strings]
@@ -127,6 +128,7 @@ def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
 def _parse_flags(config_name: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Hydra's flags and the overrides, without the flags that we refuse."""
     parser = get_args_parser()
+    parser.allow_abbrev = False
     flags = [flag for action in parser._actions for flag in action.option_strings]
     refuse = functools.partial(_refuse_arguments, config_name, flags)
     setattr(parser, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
@@ -146,7 +148,11 @@ def _refuse_arguments(config_name: str, flags: Sequence[str], message: str) -> N
     """argparse's complaint as our sentence."""
     words = message.split()
     hint = did_you_mean(words[-1], flags)
-    if "=" in words[-1]:
+    unknown = next((word for word in words if word.startswith("--")), "").partition("=")[0][2:]
+    known = compose_all(config_name, ())
+    if unknown in known or unknown in known.hydra.runtime.choices:
+        hint = f"; write {unknown}=... without dashes"
+    elif "=" in words[-1]:
         hint = "; write flags such as -m before the first key=value"
     raise ConfigError(f"{' '.join(words)}{hint} (see: python -m navrl.{config_name} --help)")
 
@@ -240,8 +246,7 @@ def _exit_code(error: Exception) -> int:
 
 def _interrupted(interrupt: KeyboardInterrupt) -> int:
     """The exit code of Ctrl-C, after whatever the function had to say about it."""
-    if str(interrupt):
-        sys.stderr.write(f"navrl: {interrupt}\n")
+    sys.stderr.write(f"navrl: {str(interrupt) or 'stopped by Ctrl-C before it was done'}\n")
     return 130
 
 

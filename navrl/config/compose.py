@@ -21,6 +21,8 @@ from navrl.config.targets import ConfigError, construct, did_you_mean
 
 _ABSENT = object()
 _SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys
+_BARE = {"evaluate": "checkpoint"}  # what a word without a key is likely to be
+_SYNONYMS = {"gamma": "discount", "lr": "learning_rate"}  # what others call it
 _RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${name:...} runs code, ${key} does not
 
 # Names the run directory: one value per composed configuration, so all jobs of a sweep share it.
@@ -52,6 +54,13 @@ def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
 def group_option(group: str, name: str) -> Any:
     """The YAML of one option of a group, with the defaults of everything else around it."""
     return compose("train", [f"+{group}@option={name}"]).option
+
+
+def group_options(group: str) -> list[str]:
+    """The names of a group's options."""
+    with _hydra_context():
+        loader: Any = GlobalHydra.instance().config_loader()
+        return sorted(loader.get_group_options(group))
 
 
 def to_json(config: DictConfig) -> dict[str, Any]:
@@ -95,6 +104,9 @@ def _hydra_context() -> contextlib.AbstractContextManager[Any]:
 def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -> str:
     """Hydra's complaint about an override as one sentence with a suggestion."""
     if isinstance(error, OverrideParseException):
+        place = _BARE.get(config_name)
+        if place and re.fullmatch(r"[\w/.:-]+", str(error.override)):
+            return f"Cannot read '{error.override}'; did you mean '{place}={error.override}'?"
         return (
             f"Cannot read '{error.override}': write key=value, "
             "and quote values that hold spaces, commas or brackets"
@@ -128,10 +140,12 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
     spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
     known = {**spelt, **dict(dotted_items(plain))}
-    place = key.rpartition(".")[0]
+    place, _, leaf = key.rpartition(".")
     beside = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == place]
     where = f" with {env[-1]}" if env else ""
-    hint = did_you_mean(key, list(known)) or f"; known{where}: {', '.join(sorted(beside or known))}"
+    synonym = f"{place}{'.' * bool(place)}{_SYNONYMS.get(leaf, leaf)}"
+    meant = f"; did you mean '{synonym}'?" if synonym in known else did_you_mean(key, list(known))
+    hint = meant or f"; known{where}: {', '.join(sorted(beside or known))}"
     kind = "key" if "." in key else "option"
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
 

@@ -33,7 +33,7 @@ class Gate:
         bounds = [(name, f"{least:g} or more") for name, least in self.at_least.items()]
         bounds += [(name, f"{most:g} or less") for name, most in self.at_most.items()]
         return ", ".join(
-            f"{name} {_measured(name, means):.3g} ({bound}{_each(name, means)})"
+            f"{name} {_written(name, means)} ({bound}{_each(name, means)})"
             for name, bound in bounds
         )
 
@@ -77,6 +77,12 @@ def _each(name: str, means: Mapping[str, float]) -> str:
     met = {key: value for key, value in means.items() if key.startswith(start)}
     listed = ", ".join(f"{key.removeprefix(start)} {value:.3g}" for key, value in met.items())
     return f": {listed}" if listed else ""
+
+
+def _written(name: str, means: Mapping[str, float]) -> str:
+    """Three digits; of a ratio without anything to divide by, what there was none of."""
+    number = _measured(name, means)
+    return f"no {name.partition(PER)[2]}" if math.isinf(number) else f"{number:.3g}"
 
 
 def _measured(name: str, means: Mapping[str, float]) -> float:

@@ -135,7 +135,7 @@ class Lessons:
                 said.append(f"old lesson {self.asked + 1} {name!r} {told}: {verdict}")
             forgotten = name if slipped and not self._is_over(self.asked) else ""
         if said:
-            tell(f"examined {when}: {'; '.join(said)}")
+            tell(f"examined {when} (most probable actions): {'; '.join(said)}")
         if forgotten:
             tell(f"lesson {forgotten!r} is forgotten {when}: back to it from {today!r}")
             self._begin(self.asked)

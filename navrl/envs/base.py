@@ -43,6 +43,7 @@ class BatchedEnv(EnvBase):
     """N simulations that step together; see the module docstring for the hooks."""
 
     scripts: str | None = None  # the group whose options can fly in the learner's seat
+    counted_when = team_specs.ALWAYS  # statistic: the rate of the episodes that it is a mean over
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class NavigationEnv(BatchedEnv):
     """The action is a velocity in the goal frame, in parts of the speed limit: ahead, left, up."""
 
     scripts = "planner"  # the group whose options can fly in the learner's seat
+    counted_when = MappingProxyType({"goal_time_s": "success"})
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class NavigationEnv(BatchedEnv):
         return [
             *(rate.float() for rate in rates),
             reached * (straight / torch.maximum(tally.path_m, straight)).clamp(0.0, 1.0),
-            tally.time_s,
+            reached * tally.time_s,  # a mean over the successes: see counted_when
             tally.path_m,
             tally.clearance_m,
             tally.path_m / tally.time_s.clamp_min(params.decision_s),

@@ -1,12 +1,15 @@
 """TorchRL specs of envs in which several agents act for one team: the group "agents", and "state"."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 
 from navrl.sims.requirements import require
+
+ALWAYS: Mapping[str, str] = MappingProxyType({})  # statistics are means over all episodes
 
 
 def observation_spec(

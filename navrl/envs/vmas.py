@@ -28,6 +28,7 @@ class VmasTeamEnv(EnvBase):
     scripts = None  # nobody else plays in the learner's seat
     episode_keys = ("return", "length")
     rate_names = ()
+    counted_when = team_specs.ALWAYS
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class Loggers(Logger):
         directory: Path,
         name: str,
         config: Mapping[str, Any],
-        total_frames: int,
+        total: int,
         headline: Mapping[str, str],
         console: str,
         mirrors: Sequence[MirrorFactory],
@@ -45,9 +45,7 @@ class Loggers(Logger):
     ) -> Self:
         """Loggers of the run in `directory`; a missing package or a wrong option raises here."""
         jsonl = JsonlLogger(directory=directory)
-        screen = ConsoleLogger(
-            total_frames=total_frames, headline=headline, words=words, style=console
-        )
+        screen = ConsoleLogger(total=total, headline=headline, words=words, style=console)
         built: dict[str, Logger] = {}
         for factory in mirrors:
             mirror = _build(partial(factory, directory=directory, name=name, config=config))

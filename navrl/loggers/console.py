@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections import deque
@@ -20,24 +19,23 @@ NO_WORDS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class ConsoleLogger(Logger):
-    """Prints progress; `headline` maps a label to the metric it shows.
+    """Prints progress through `total` iterations; `headline` maps a label to the metric it shows.
 
-    A label that ends in % shows a share in percent. A metric `<key>_margin`, the half width of
-    an interval, is shown behind its `<key>` with a plus-minus sign. `words` holds, by key, what
-    the numbers 1, 2, ... stand for.
+    A label that ends in % shows a share in percent. Metrics `<key>_low` and `<key>_high`, the bounds of
+    an interval, are shown behind their `<key>`. `words` holds, by key, what the numbers 1, 2, ... stand for.
     """
 
     def __init__(
         self,
         *,
-        total_frames: int,
+        total: int,
         headline: Mapping[str, str],
         style: str,
         words: Mapping[str, Sequence[str]] = NO_WORDS,
         stream: TextIO | None = None,
     ) -> None:
         self._stream = sys.stdout if stream is None else stream
-        self._total_frames = total_frames
+        self._total = total
         self._headline, self._words = dict(headline), dict(words)
         self._style = resolve_style(style, self._stream, os.environ)
         self._unicode = supports_unicode(self._stream)
@@ -52,10 +50,9 @@ class ConsoleLogger(Logger):
             metrics,
             iteration=iteration,
             frames=frames,
-            total_frames=self._total_frames,
+            total=self._total,
             headline=self._headline,
             words=self._words,
-            unicode=self._unicode,
         )
         if self._style == "lines":
             self.note(line)
@@ -96,19 +93,16 @@ def progress_line(
     *,
     iteration: int,
     frames: int,
-    total_frames: int,
+    total: int,
     headline: Mapping[str, str],
-    unicode: bool,
     words: Mapping[str, Sequence[str]] = NO_WORDS,
 ) -> str:
-    """iter 12/40 | 1.2M frames | 48k fps | win 41% ±6 | return 0.31 | stage 2 survive | eta 0:38."""
-    # whole iterations, as a last partial rollout is still one
-    total = math.ceil(total_frames * iteration / frames) if frames > 0 else iteration
+    """iter 12/40 | 1.2M frames | 48k fps | win 41% (35..47) | return 0.31 | stage 2 survive | eta."""
     parts = [f"iter {iteration}/{total}", f"{format.count(frames)} frames"]
     if "time/fps" in metrics:
         parts.append(f"{format.count(metrics['time/fps'])} fps")
     parts += [
-        _headline(label, key, metrics, unicode) + _word(metrics.get(key), words.get(key, ()))
+        _headline(label, key, metrics) + _word(metrics.get(key), words.get(key, ()))
         for label, key in headline.items()
     ]
     if "time/eta_s" in metrics:
@@ -121,13 +115,14 @@ def _word(number: float | None, words: Sequence[str]) -> str:
     return f" {words[int(number) - 1]}" if number is not None and words else ""
 
 
-def _headline(label: str, key: str, metrics: Mapping[str, float], unicode: bool) -> str:
+def _headline(label: str, key: str, metrics: Mapping[str, float]) -> str:
     name, percent = label.rstrip("%").rstrip(), label.endswith("%")
     if key not in metrics:  # no episode has ended yet
         return f"{name} -"
-    text = f"{100.0 * metrics[key]:.0f}%" if percent else format.value(metrics[key])
-    margin = metrics.get(f"{key}_margin")
-    if margin is None:
-        return f"{name} {text}"
-    size = f"{100.0 * margin:.0f}" if percent else format.value(margin)
-    return f"{name} {text} {'±' if unicode else '+/-'}{size}"
+    shown = [
+        f"{100.0 * metrics[one]:.0f}" if percent else format.value(metrics[one])
+        for one in (key, f"{key}_low", f"{key}_high")
+        if one in metrics
+    ]
+    text = f"{name} {shown[0]}{'%' if percent else ''}"
+    return f"{text} ({'..'.join(shown[1:])})" if len(shown) > 1 else text

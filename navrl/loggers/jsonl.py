@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,15 +13,12 @@ from typing import Any
 from navrl.loggers.base import Logger
 from navrl.record import to_json, write_atomically
 
-_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
-
 
 class JsonlLogger(Logger):
     """One JSON object per line, one write per record, so a crash tears at most the last line.
 
-    Numbers JSON cannot hold are the strings "NaN", "Infinity" and "-Infinity", which `float()`
-    and JavaScript's `Number()` both read back. What a full disk refuses waits in memory and is
-    written with the next record that fits.
+    Numbers JSON cannot hold are null. What a full disk refuses waits in memory and is written
+    with the next record that fits.
     """
 
     def __init__(self, *, directory: Path) -> None:
@@ -88,7 +86,10 @@ class JsonlLogger(Logger):
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, float]]:
-    """The records of a metrics.jsonl, also while it is written: a torn line is passed over."""
+    """The records of a metrics.jsonl, also while it is written: a torn line is passed over.
+
+    What is null there is nan here.
+    """
     with path.open("rb") as file:
         for line in file:
             row = _parse(line)
@@ -108,8 +109,8 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) or value in _NOT_FINITE
+    return value is None or isinstance(value, int | float)
 
 
-def _number(value: float | str) -> float:
-    return float(value) if isinstance(value, str) else value
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

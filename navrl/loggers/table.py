@@ -90,7 +90,7 @@ def layout(
 
 
 def supports_unicode(stream: TextIO) -> bool:
-    """Whether the stream can write plus-minus and the bars of a trend."""
+    """Whether the stream can write the bars of a trend."""
     try:
         "±▁█".encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -115,7 +115,7 @@ def printable(text: str) -> str:
 def _blocks(history: Mapping[str, Sequence[float]], *, unicode: bool) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for key, numbers in sorted(history.items()):
-        if key.endswith("_margin"):  # the title shows it next to its metric
+        if key.endswith(("_low", "_high")):  # the title shows it next to its metric
             continue
         group, _, name = key.rpartition("/") if "/" not in key else key.partition("/")
         trend = format.sparkline(list(numbers)[-_TREND:], unicode=unicode)

@@ -20,19 +20,23 @@ def episode_sums(rollout: TensorDictBase) -> Tensor:
     return torch.cat([done.sum().reshape(1).to(sums.dtype), sums]).to("cpu", non_blocking=True)
 
 
-def episode_metrics(env: Any, sums: Tensor) -> dict[str, float]:
+def episode_metrics(env: Any, counted: Tensor) -> dict[str, float]:
     """Means over the ended episodes, by name; only their count when there are none."""
-    count, *totals = sums.tolist()
+    count, *totals = counted.tolist()
     metrics = {"episode/count": count}
     if count == 0:
         return metrics
-    for name, total in zip(env.episode_keys, totals, strict=True):
+    sums = dict(zip(env.episode_keys, totals, strict=True))
+    for name, total in sums.items():
         if name.startswith("_"):
             continue  # a label, which has no mean
+        number = sums[env.counted_when[name]] if name in env.counted_when else count
         term = name.removeprefix("reward_")
-        metrics[f"reward/{term}" if term != name else f"episode/{name}"] = total / count
+        if number:
+            metrics[f"reward/{term}" if term != name else f"episode/{name}"] = total / number
     objective = f"episode/{env.objective}"
     if env.objective in env.rate_names:
         hits = round(metrics[objective] * count)
-        metrics[f"{objective}_margin"] = wilson(hits, int(count)).margin
+        interval = wilson(hits, int(count))
+        metrics |= {f"{objective}_low": interval.low, f"{objective}_high": interval.high}
     return metrics

@@ -1,10 +1,11 @@
 """The commands: one sentence and an exit code for every mistake, a directory for every job."""
 
+import argparse
 import sys
 
 import pytest
 
-from navrl.config import ConfigError, build, run_main
+from navrl.config import ConfigError, build, run_main, run_plain
 
 
 def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="train"):
@@ -42,6 +43,7 @@ def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="
             "Unknown env 'rase'; available: duel, race; did you mean 'race'?",
         ),
         (["seed=1", "-m", "env=duel"], "write flags such as -m before"),
+        (["--experiment", "demo"], "write experiment=... without dashes"),
         (["--mutlirun"], "did you mean '--multirun'?"),
         (["--experimental-rerun", "x.pickle"], "--experimental-rerun is refused"),
         (["--config-path", "/x"], "--config-path is refused"),
@@ -159,3 +161,11 @@ def test_an_output_folder_that_cannot_be_made_is_one_sentence(monkeypatch, capsy
 
 def test_help_needs_no_valid_options(monkeypatch, capsys):
     assert command(monkeypatch, capsys, "--help")[0] == 0
+
+
+def test_ctrl_c_is_answered_in_one_line(capsys):
+    def stopped(options):
+        raise KeyboardInterrupt
+
+    assert run_plain(argparse.ArgumentParser(prog="navrl it"), stopped, []) == 130
+    assert capsys.readouterr().err == "navrl: stopped by Ctrl-C before it was done\n"

@@ -68,4 +68,6 @@ def test_it_tells_what_it_asks_for_and_what_came_of_it():
     assert asked.told({**seen, "launches": 1.2, "kills": 0.8}) == (
         "worst_win 0.25 (0.9 or more: ace 1, bob 0.25), launches_per_kills 1.5 (1.5 or less)"
     )
+    none = gate({}, {"launches_per_kills": 1.5}).told({**seen, "launches": 1.0, "kills": 0.0})
+    assert none == "launches_per_kills no kills (1.5 or less)"
     assert gate({"win": 0.5}).told({"win": 0.125}) == "win 0.125 (0.5 or more)"

@@ -20,10 +20,13 @@ def test_a_lesson_is_left_when_its_gate_passes_and_not_before():
     assert school.lessons.stage == 2
     assert school.desk.now == settings(2)
     assert school.told == [
-        "examined after 5,000 frames: lesson 1 'lesson0' win 0.89 (0.9 or more): not passed",
-        "examined after 10,000 frames: lesson 1 'lesson0' win 0.91 (0.9 or more): passed",
+        "examined after 5,000 frames (most probable actions): "
+        "lesson 1 'lesson0' win 0.89 (0.9 or more): not passed",
+        "examined after 10,000 frames (most probable actions): "
+        "lesson 1 'lesson0' win 0.91 (0.9 or more): passed",
         "lesson 'lesson0' is learned after 10,000 frames: next 'lesson1'",
-        "examined after 15,000 frames: lesson 2 'lesson1' win 1 (0.9 or more): passed; "
+        "examined after 15,000 frames (most probable actions): "
+        "lesson 2 'lesson1' win 1 (0.9 or more): passed; "
         "old lesson 1 'lesson0' win 0.91 (0.9 or more): kept",
         "lesson 'lesson1' is learned after 15,000 frames: next 'lesson2'",
     ]

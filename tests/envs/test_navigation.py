@@ -54,6 +54,8 @@ def test_straight_ahead_arrives_when_the_way_is_free():
         for number in stepped["next", "done"].squeeze(-1).nonzero().flatten().tolist():
             ends.setdefault(number, (count, stepped["next", "episode"][number]))
     assert set(ends) >= set(decisions_of)
+    lost = [end for _, end in ends.values() if end[env.episode_keys.index("success")] == 0.0]
+    assert all(end[env.episode_keys.index("goal_time_s")] == 0.0 for end in lost)
     for number, expected in decisions_of.items():
         count, end = ends[number]
         assert count == expected

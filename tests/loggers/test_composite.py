@@ -49,7 +49,7 @@ class Broken(Logger):
 
 def loggers_of(directory, **mirrors):
     jsonl = JsonlLogger(directory=directory)
-    console = ConsoleLogger(total_frames=640, headline={}, style="none")
+    console = ConsoleLogger(total=10, headline={}, style="none")
     return Loggers(jsonl=jsonl, console=console, mirrors=mirrors)
 
 
@@ -58,7 +58,7 @@ def open_loggers(directory, *mirrors):
         directory=directory,
         name="combat-ppo",
         config={"seed": 1},
-        total_frames=640,
+        total=10,
         headline={},
         console="lines",
         mirrors=mirrors,
@@ -96,7 +96,7 @@ def test_a_mirror_that_raises_is_warned_about_once_and_counted_at_the_end(tmp_pa
 
 
 def test_a_record_that_cannot_be_written_is_said_loudly_and_again(tmp_path, caplog):
-    console = ConsoleLogger(total_frames=640, headline={}, style="none")
+    console = ConsoleLogger(total=10, headline={}, style="none")
     loggers = Loggers(jsonl=Broken(), console=console, mirrors={})
     for iteration in range(1, 9):
         loggers.log({}, iteration=iteration, frames=iteration)

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADLINE = {"win%": "episode/win", "return": "episode/return", "kl": "policy/kl"}
 METRICS = {
     "episode/win": 0.41,
-    "episode/win_margin": 0.06,
+    "episode/win_low": 0.35,
+    "episode/win_high": 0.47,
     "episode/return": 0.31,
     "policy/kl": 0.008,
     "time/fps": 48_100.0,
@@ -32,22 +33,21 @@ METRICS = {
 
 
 def line_of(metrics, **changes):
-    # 12 iterations of 102400 frames are 1.2288 M; 40 of them are 4.096 M
-    place = {"iteration": 12, "frames": 1_228_800, "total_frames": 4_096_000}
-    options = {**place, "headline": HEADLINE, "unicode": True, **changes}
+    place = {"iteration": 12, "frames": 1_228_800, "total": 40}
+    options = {**place, "headline": HEADLINE, **changes}
     return progress_line(metrics, **options)
 
 
 def test_the_line_to_the_letter():
     assert line_of(METRICS) == (
-        "iter 12/40 | 1.2M frames | 48k fps | win 41% ±6 | return 0.31 | kl 0.008 | eta 0:38"
+        "iter 12/40 | 1.2M frames | 48k fps | win 41% (35..47) | return 0.31 | kl 0.008 | eta 0:38"
     )
 
 
-def test_without_unicode_and_before_the_first_episode():
-    margins = {"episode/return": 2.5, "episode/return_margin": 0.125, "policy/kl": math.nan}
-    assert line_of(margins, unicode=False) == (
-        "iter 12/40 | 1.2M frames | win - | return 2.5 +/-0.125 | kl nan"
+def test_before_the_first_episode():
+    bounds = {"episode/return_low": -2.25, "episode/return_high": 7.25}
+    assert line_of({"episode/return": 2.5, **bounds, "policy/kl": math.nan}) == (
+        "iter 12/40 | 1.2M frames | win - | return 2.5 (-2.25..7.25) | kl nan"
     )
 
 
@@ -57,8 +57,9 @@ def test_a_number_that_stands_for_a_word_is_followed_by_it():
     assert line_of({}, **options).endswith(" | stage -")
 
 
-def test_a_last_partial_rollout_counts_as_an_iteration():
-    assert line_of({}, headline={}, total_frames=4_096_001).startswith("iter 12/41 |")
+def test_the_total_is_told_and_not_guessed_from_frames():
+    # on resume with other num_envs an iteration has other frames than those before
+    assert line_of({}, headline={}, frames=64).startswith("iter 12/40 |")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_sparkline():
 
 def test_lines_go_to_a_stream_that_is_no_terminal():
     stream = io.StringIO()
-    console = ConsoleLogger(total_frames=128, headline={}, style="auto", stream=stream)
+    console = ConsoleLogger(total=2, headline={}, style="auto", stream=stream)
     console.log({}, iteration=1, frames=64)
     console.note("saved step_64.ckpt")
     console.close()
@@ -119,7 +120,7 @@ def test_lines_go_to_a_stream_that_is_no_terminal():
 
 def test_style_none_is_silent():
     stream = io.StringIO()
-    console = ConsoleLogger(total_frames=128, headline={}, style="none", stream=stream)
+    console = ConsoleLogger(total=2, headline={}, style="none", stream=stream)
     console.log({}, iteration=1, frames=64)
     console.note("saved")
     console.close()
@@ -179,11 +180,12 @@ def test_names_cannot_move_the_cursor():
 SCRIPT = """
 from navrl.loggers import ConsoleLogger
 console = ConsoleLogger(
-    total_frames=256, headline={"return": "episode/return"}, style="auto"
+    total=4, headline={"return": "episode/return"}, style="auto"
 )
 for iteration in range(1, 4):
     metrics = {"episode/return": float(iteration), "loss/value": 0.5, "time/fps": 100.0}
-    metrics["episode/return_margin"] = 0.25
+    metrics["episode/return_low"] = iteration - 0.25
+    metrics["episode/return_high"] = iteration + 0.25
     console.log(metrics, iteration=iteration, frames=iteration * 64)
     if iteration == 2:
         console.note("saved step_128.ckpt")
@@ -241,7 +243,7 @@ def screen_after(written):
 
 EXPECTED = [
     "saved step_128.ckpt",
-    "iter 3/4 | 192 frames | 100 fps | return 3 ±0.25",
+    "iter 3/4 | 192 frames | 100 fps | return 3 (2.75..3.25)",
     "episode/                               loss/",
     "  return                    3 ▁▅█        value                   0.5 ▅▅▅",
     "time/",
@@ -274,8 +276,8 @@ def test_a_dumb_terminal_gets_lines():
     written, _ = run_on_a_terminal("console.close()", TERM="dumb")
     assert "\x1b" not in written
     assert written.splitlines() == [
-        "iter 1/4 | 64 frames | 100 fps | return 1 ±0.25",
-        "iter 2/4 | 128 frames | 100 fps | return 2 ±0.25",
+        "iter 1/4 | 64 frames | 100 fps | return 1 (0.75..1.25)",
+        "iter 2/4 | 128 frames | 100 fps | return 2 (1.75..2.25)",
         "saved step_128.ckpt",
-        "iter 3/4 | 192 frames | 100 fps | return 3 ±0.25",
+        "iter 3/4 | 192 frames | 100 fps | return 3 (2.75..3.25)",
     ]

@@ -148,6 +148,7 @@ def test_without_a_policy_it_flies_nowhere():
     ("reference", "sentence"),
     [
         ("two", "it plays combat with 2 a side; expected combat with 1"),
+        ("elsewhere", "it is a run of env=navigation, not combat"),
         ("nowhere", "no run, checkpoints directory or file is called"),
         ("torn", "torn.ckpt"),
         ("misfit", "checkpoint does not fit: 'trunk."),
@@ -161,6 +162,8 @@ def test_a_checkpoint_that_cannot_play_starts_nothing(
     if reference == "torn":
         place = tmp_path / "torn.ckpt"
         place.write_bytes(trained[0].read_bytes()[:-9])
+    if reference == "elsewhere":  # whose env has no team_size
+        place = doctored(trained[0], tmp_path, env={"name": "navigation"})
     if reference == "misfit":
         ego = {"_target_": "navrl.sims.observations.ego.Ego", "spacetime": False}
         place = doctored(trained[0], tmp_path, observation=ego)

@@ -10,8 +10,9 @@ from navrl.rollouts import episode_metrics, episode_sums
 
 ENV = SimpleNamespace(
     episode_keys=("return", "length", "win", "reward_outcome"),
-    rate_names=("win",),
     objective="win",
+    rate_names=("win",),
+    counted_when={},
 )
 
 
@@ -36,8 +37,10 @@ def test_means_over_ended_episodes_only():
     assert metrics["reward/outcome"] == pytest.approx(0.25)
     # Wilson, 2 of 3, z = 1.96: half width = z / (1 + z^2/n) * sqrt(p q / n + z^2 / (4 n^2))
     z = 1.959964
+    centre = (2 / 3 + z * z / 6) / (1 + z * z / 3)
     half = z / (1 + z * z / 3) * (2 / 9 / 3 + z * z / 36) ** 0.5
-    assert metrics["episode/win_margin"] == pytest.approx(half, abs=1e-4)
+    assert metrics["episode/win_low"] == pytest.approx(centre - half, abs=1e-4)
+    assert metrics["episode/win_high"] == pytest.approx(centre + half, abs=1e-4)
 
 
 def test_no_ended_episode_gives_the_count_alone():
@@ -45,3 +48,13 @@ def test_no_ended_episode_gives_the_count_alone():
     assert episode_metrics(ENV, episode_sums(rollout(done, torch.ones(2, 3, 4)))) == {
         "episode/count": 0.0
     }
+
+
+def test_what_counts_in_some_episodes_only_is_a_mean_over_those():
+    env = SimpleNamespace(**{**vars(ENV), "counted_when": {"length": "win"}})
+    done = torch.ones(1, 3, 1, dtype=torch.bool)
+    episode = torch.tensor([[[0.0, 4.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 7.0, 1.0, 0.0]]])
+    assert episode_metrics(env, episode_sums(rollout(done, episode)))["episode/length"] == 5.5
+    lost = episode_metrics(env, episode_sums(rollout(done, torch.zeros(1, 3, 4))))
+    assert "episode/length" not in lost
+    assert (lost["episode/win_low"], lost["episode/win"]) == (0.0, 0.0)
