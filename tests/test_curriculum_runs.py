@@ -156,7 +156,8 @@ def test_evaluate_prints_the_league_of_a_run(here, capsys):
         rate = (wins + 0.5 * draws) / (wins + draws + losses)
         assert f"{rate:.0%} ({wins + draws + losses})" in printed
         for name in (row, column):
-            assert any(line.startswith(name) and " .. " in line for line in printed.splitlines())
+            (row_of,) = (r for r in printed.splitlines() if re.match(rf"{name} .* \d+$", r))
+            assert (" .. " in row_of) == (int(row_of.split()[-1]) >= 10), "few games, no rating"
 
 
 def test_the_documented_example_starts(tmp_path, monkeypatch):
