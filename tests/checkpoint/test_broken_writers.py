@@ -9,7 +9,7 @@ import torch
 import fault_campaign
 import fault_damage
 import fault_kills
-from navrl.checkpoint import AsyncSaver, CheckpointSaver, load
+from navrl.checkpoint import AsyncSaver, CheckpointSaver, CorruptFile, SaveFailed, load
 from navrl.checkpoint.directory import checkpoints
 from navrl.checkpoint.state import intact_facts
 from tests.checkpoint import broken
@@ -114,7 +114,11 @@ def test_snapshots_are_points_in_time(tmp_path):
 
 
 def test_the_same_check_finds_the_shallow_copy(tmp_path):
-    assert torn(broken.ShallowCopy(directory=tmp_path, **ASYNC), 9) > 0
+    try:
+        found = torn(broken.ShallowCopy(directory=tmp_path, **ASYNC), 9)
+    except (CorruptFile, SaveFailed):  # memory that changed between checksum and write: found sooner
+        return
+    assert found > 0
 
 
 def test_the_synchronous_saver_passes_it_too(tmp_path):
