@@ -116,7 +116,10 @@ def test_snapshots_are_points_in_time(tmp_path):
 def test_the_same_check_finds_the_shallow_copy(tmp_path):
     try:
         found = torn(broken.ShallowCopy(directory=tmp_path, **ASYNC), 9)
-    except (CorruptFile, SaveFailed):  # memory that changed between checksum and write: found sooner
+    except (
+        CorruptFile,
+        SaveFailed,
+    ):  # memory that changed between checksum and write: found sooner
         return
     assert found > 0
 
