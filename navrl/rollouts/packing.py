@@ -114,8 +114,10 @@ def _walk(
             leaves[key] = item.detach()
         elif isinstance(item, TensorDictBase):
             groups[key] = list(item.batch_size)
-            for ours, theirs in zip((leaves, values, groups), _walk(item, key, drop), strict=True):
-                ours.update(theirs)
+            inner_leaves, inner_values, inner_groups = _walk(item, key, drop)
+            leaves |= inner_leaves
+            values |= inner_values
+            groups |= inner_groups
         else:
             raise TypeError(f"{'/'.join(key)} is a {type(item).__name__}, which cannot be stored")
     return leaves, values, groups
