@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -113,15 +114,29 @@ def _env_override(env: str | None) -> list[str]:
     return [] if env is None else [f"env={env}"]
 
 
+def _agent_for(env: Any, config: DictConfig) -> Any:
+    """The agent that a checkpoint's configuration describes, unless it takes other options now."""
+    make = build(config.agent, from_checkpoint=True)
+    given = {
+        "observation_spec": env.observation_spec,
+        "action_spec": env.action_spec,
+        "device": env.device,
+        "num_iterations": 1,
+    }
+    try:
+        inspect.signature(make).bind(**given)
+    except TypeError as error:
+        raise ConfigError(
+            f"the checkpoint was saved by another version of navrl, whose agent had other options: {error}; "
+            "use that version, or train again"
+        ) from error
+    return make(**given)
+
+
 def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
     """The policy of that name, made for `env`."""
     if state is not None:
-        agent = build(config.agent, from_checkpoint=True)(
-            observation_spec=env.observation_spec,
-            action_spec=env.action_spec,
-            device=env.device,
-            num_iterations=1,
-        )
+        agent = _agent_for(env, config)
         weights = state["agent"]["policy"]  # all there is in an exported one
         check_fits(agent.policy.state_dict(), weights, "the checkpoint")
         agent.policy.load_state_dict(weights)

@@ -202,9 +202,8 @@ class AsyncSaver:
                 self.dropped += len(self._waiting)
                 self._waiting.clear()
             self._changed.notify_all()
-        atexit.unregister(
-            self._close_loudly
-        )  # first: who is interrupted here does not want to wait there
+        # First: who is interrupted while waiting here does not want to wait at exit again.
+        atexit.unregister(self._close_loudly)
         if self._thread is not None:
             self._thread.join(timeout_s)
 
