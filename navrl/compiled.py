@@ -27,6 +27,9 @@ _TUNING = {
     "size_asserts": False,
 }
 
+# What a step reads besides tensors never changes; to check it costs more than the step's overhead.
+_GUARDS: dict[str, Any] = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}
+
 COMPILE_MODES = ("auto", "on", "off")
 _YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a truth value
 
@@ -80,12 +83,8 @@ class Compiled:
         self._run = function
         return result
 
-    def _options(self) -> dict[str, Any] | None:
-        # What a step reads besides tensors never changes; to check it costs more than the step's overhead.
-        return {
-            **_known(_TUNING),
-            "guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe,
-        }
+    def _options(self) -> dict[str, Any]:
+        return {**_known(_TUNING), **_GUARDS}
 
 
 class CompiledEach:
@@ -102,14 +101,19 @@ class CompiledEach:
         return self._compiled[number](*args)
 
 
-class CompiledLoss(Compiled):
-    """A loss: differentiated, and made of matrix products, which want Inductor's own settings."""
+class CompiledGradients(Compiled):
+    """A loss with its backward pass: made of matrix products, which want Inductor's own settings."""
 
-    name = "the loss"
+    name = "the gradient step"
     differentiable = True
 
-    def _options(self) -> None:
-        return None
+    def _first(self, *args: Any) -> Any:
+        # For good: another size of minibatch is compiled at a later call.
+        torch._dynamo.config.trace_autograd_ops = True
+        return super()._first(*args)
+
+    def _options(self) -> dict[str, Any]:
+        return _GUARDS
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

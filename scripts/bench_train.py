@@ -133,9 +133,9 @@ def fresh_update(agent: PPO, rollout: TensorDict) -> None:
 
 def gradient_steps(agent: PPO, flat: TensorDict) -> None:
     """Only the loop over minibatches."""
-    stopped = torch.zeros((), dtype=torch.bool)
-    for minibatch in agent._minibatches(flat):
-        stopped, _ = agent._step(minibatch, stopped)
+    stopped, gradients = torch.zeros((), dtype=torch.bool), agent.gradients.of(flat)
+    for index in agent._minibatches(flat.numel()):
+        stopped, _ = agent._step(gradients(index), stopped)
 
 
 def bare(agent: PPO) -> tuple[list[torch.nn.Module], torch.optim.Optimizer]:

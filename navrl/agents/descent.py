@@ -1,5 +1,6 @@
 """Gradient steps: fused Adam with clipping, skipped steps and a falling learning rate, all on the device."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class Descent:
     ) -> None:
         require_positive(max_grad_norm=max_grad_norm)
         self.optimizer: Any = torch.optim.Adam(groups, eps=epsilon, fused=True)
-        self._parameters = [each for group in groups for each in group["params"]]
+        self.parameters = [each for group in groups for each in group["params"]]
         self._epsilon, self._max_grad_norm = epsilon, max_grad_norm
         span = max(num_iterations, 1)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -32,20 +33,30 @@ class Descent:
         )
 
     def step(self, stopped: Tensor) -> tuple[Tensor, Tensor]:
-        """One step along the gradients, scaled down to the largest norm; were they broken, and their norm.
+        """One step along what backward() left in the parameters; were it broken, and its norm."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        return self._step(norm, stopped), norm.detach()
+
+    def along(self, gradients: Sequence[Tensor], norm: Tensor, stopped: Tensor) -> Tensor:
+        """One step along gradients of all `parameters`, whose norm this is; were they broken?"""
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return self._step(norm, stopped)
+
+    def _step(self, norm: Tensor, stopped: Tensor) -> Tensor:
+        """One step along the gradients, scaled down to the largest norm; were they broken?
 
         Nothing moves where `stopped`, or if they are not finite. Both decisions stay on the device: fused
         Adam leaves everything alone where found_inf is 1, and divides gradients by grad_scale, which makes
         it do the clipping too.
         """
-        grads = [p.grad for p in self._parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(grads, foreach=True)
         broken = ~norm.isfinite()
         self.optimizer.found_inf = (broken | stopped).float()
         self.optimizer.grad_scale = (norm / self._max_grad_norm).clamp_min(1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return broken, norm.detach()
+        return broken
 
     def end_iteration(self) -> float:
         """The learning rate of this iteration's policy; the next one's is lower."""

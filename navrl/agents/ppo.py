@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives.value import GAE
 
 from navrl.agents.architectures import actor_critic
 from navrl.agents.descent import Descent, parameter_groups
+from navrl.agents.gradients import Gradients, MinibatchGradients
 from navrl.agents.guard import (
     diagnose,
     replay_slices,
@@ -22,7 +23,6 @@ from navrl.agents.loss import LossTerms, PPOLoss, explained
 from navrl.agents.networks import NetworkOptions, resolve_precision
 from navrl.agents.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.values import value_scale
-from navrl.compiled import CompiledLoss
 
 MINIBATCH_KEYS = (
     "observation",
@@ -35,15 +35,6 @@ MINIBATCH_KEYS = (
     "state_value",
     ALIVE,
 )
-_STEP_METRICS = (
-    "loss_objective",
-    "loss_critic",
-    "loss_entropy",
-    "entropy",
-    "kl_approx",
-    "clip_fraction",
-)
-
 _VALUE_ROWS = 4096
 _GAE_OPTIONS: dict[str, Any] = {
     "value_network": None,  # we compute the values: stock GAE stacks and vmaps, three times slower
@@ -95,7 +86,7 @@ class PPO:
         self.name, self.device = name, torch.device(device)
         precision = self.precision = resolve_precision(precision, self.device)
         self.num_epochs, self.num_minibatches = num_epochs, num_minibatches
-        self.policy_coef, self.max_kl, self.skipped_in_a_row = policy_coef, max_kl, 0
+        self.max_kl, self.skipped_in_a_row = max_kl, 0
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
         scale = self.value_scale = value_scale(value_normalisation)
         looks = (lidar_encoder, activation, precision)
@@ -104,7 +95,6 @@ class PPO:
         self.policy, self.critic = policy.to(self.device), critic.to(self.device)
         terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
         self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
-        self._compiled_loss = CompiledLoss(self.loss, compile_mode)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
         self.parameters = list(self.loss.parameters())
         self.descent = Descent(
@@ -114,6 +104,8 @@ class PPO:
             max_grad_norm=max_grad_norm,
             num_iterations=num_iterations,
         )
+        parameters = self.descent.parameters
+        self.gradients = MinibatchGradients(self.loss, parameters, policy_coef, compile_mode)
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
@@ -129,9 +121,9 @@ class PPO:
         stopped = replay_error > self.replay_tolerance
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
         flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
-        steps: list[Tensor] = []
-        for minibatch in self._minibatches(flat):
-            stopped, step = self._step(minibatch, stopped)
+        gradients, steps = self.gradients.of(flat), []
+        for index in self._minibatches(flat.numel()):
+            stopped, step = self._step(gradients(index), stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.
         summary = torch.cat([replay_error.reshape(1), fit, _mean_steps(steps)])
@@ -202,24 +194,19 @@ class PPO:
         rows = [self.critic(chunk).get("state_value") for chunk in flat.split(_VALUE_ROWS)]
         return torch.cat(rows).view(*frames.shape, 1)
 
-    def _minibatches(self, flat: TensorDictBase) -> Iterator[TensorDict]:
-        """num_epochs passes in random order; index_select per leaf is twice as fast as indexing."""
-        size = flat.numel() // self.num_minibatches
+    def _minibatches(self, frames: int) -> Iterator[Tensor]:
+        """num_epochs passes over all rows in random order."""
         for _ in range(self.num_epochs):
-            order = torch.randperm(flat.numel(), device=self.device)
-            for index in torch.split(order, size):
-                yield flat.apply(lambda x, i=index: x.index_select(0, i), batch_size=[size])
+            order = torch.randperm(frames, device=self.device)
+            yield from torch.split(order, frames // self.num_minibatches)
 
-    def _step(self, minibatch: TensorDictBase, stopped: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, found: Gradients, stopped: Tensor) -> tuple[Tensor, Tensor]:
         """One gradient step, unless the KL limit was passed or the gradient is not finite."""
-        out = self._compiled_loss(minibatch)
-        total = self.policy_coef * out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
-        total.backward()
         if self.max_kl is not None:
-            stopped = stopped | (out["kl_approx"] > self.max_kl)
-        broken, norm = self.descent.step(stopped)
-        flags = [broken.float(), stopped.float(), norm]
-        return stopped, torch.stack([*flags, *(out[name].detach() for name in _STEP_METRICS)])
+            stopped = stopped | (found.kl > self.max_kl)
+        broken = self.descent.along(found.of_parameters, found.norm, stopped)
+        flags = torch.stack([broken.float(), stopped.float(), found.norm])
+        return stopped, torch.cat([flags, found.metrics])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that learning changes."""

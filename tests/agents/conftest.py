@@ -120,3 +120,9 @@ def make_rollout(agent, *, steps=STEPS, spoil=None):
         shape,
     )
     return rollout.set_non_tensor("policy_version", agent.policy.version)
+
+
+def one_step(agent, flat):
+    """A gradient step along all rows; whether learning stopped, and the row of metrics."""
+    found = agent.gradients.of(flat)(torch.arange(flat.numel()))
+    return agent._step(found, torch.tensor(False))

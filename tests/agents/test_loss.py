@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from navrl.agents.gradients import STEP_METRICS, MinibatchGradients
 from navrl.agents.loss import explained
 from navrl.agents.ppo import MINIBATCH_KEYS
 from navrl.agents.team import as_one_agent
-from navrl.compiled import CompiledLoss
 from tests.agents.squad import make_team_rollout
 
 LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
@@ -54,8 +54,18 @@ def test_the_variance_that_is_explained_is_that_of_the_living_alone(agent_and_ba
 
 
 @pytest.mark.slow
-def test_the_compiled_loss_agrees_with_the_eager_one(agent_and_batch):
+def test_compiled_gradients_are_those_of_the_eager_loss(agent_and_batch):
     agent, batch = agent_and_batch
     flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
-    compiled = CompiledLoss(agent.loss, "on")  # raises where a graph would break
-    assert_close(agent, compiled(flat), agent.loss(flat))
+    compiled = MinibatchGradients(
+        agent.loss, agent.parameters, 1.0, "on"
+    )  # raises where a graph would break
+    for index in (torch.randperm(flat.numel()), torch.arange(5)):  # and again for another size
+        found, expected = compiled.of(flat)(index), agent.loss(flat[index])
+        for name, value in zip(STEP_METRICS, found.metrics, strict=True):
+            assert value.item() == pytest.approx(expected[name].item(), rel=1e-4, abs=1e-6), name
+        references = gradients(agent, expected)
+        for gradient, reference in zip(found.of_parameters, references, strict=True):
+            torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-5)
+        squares = sum(reference.double().square().sum().item() for reference in references)
+        assert found.norm.item() == pytest.approx(squares**0.5, rel=1e-4)

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from navrl.agents.loss import LossTerms
 from navrl.agents.ppo import MINIBATCH_KEYS
+from tests.agents.conftest import one_step
 from tests.agents.drone import disturbed, make_drone_rollout
 
 PARTS = ("policy", "critic")
@@ -58,7 +59,7 @@ def test_the_critics_own_layers_learn_at_the_critics_rate(make_navrl_agent):
     """The first step of Adam is as long as the learning rate in every coordinate with a gradient."""
     agent = make_navrl_agent(learning_rate=5e-4, critic_learning_rate=0.02)
     start = copies(agent)
-    agent._step(minibatch(agent), torch.tensor(False))
+    one_step(agent, minibatch(agent))
     steps = {name: step.abs().max().item() for name, step in moved(agent, start).items()}
     own = [steps.pop(f"critic.trunk.last.{kind}") for kind in ("weight", "bias")]
     assert own == pytest.approx([0.02] * 2, rel=1e-2)
@@ -87,7 +88,7 @@ def test_every_part_is_clipped_together(make_navrl_agent):
     options = {"max_grad_norm": 0.01, "adam_epsilon": 1e4, "critic_learning_rate": 1e4}
     agent = make_navrl_agent(learning_rate=1e4, final_learning_rate=1e4, **options)
     start = copies(agent)
-    _, row = agent._step(minibatch(agent), torch.tensor(False))
+    _, row = one_step(agent, minibatch(agent))
     steps = moved(agent, start)
     assert row[2].item() > 1.0  # the norm before clipping
     whole = torch.cat([step.flatten() for step in steps.values()]).norm().item()
@@ -145,7 +146,7 @@ def test_the_weight_of_the_policy_loss_counts(make_navrl_agent):
     flat, lengths = minibatch(agents[0]), []
     for agent in agents:
         start = copies(agent)
-        agent._step(flat, torch.tensor(False))
+        one_step(agent, flat)
         steps = moved(agent, start)
         lengths.append([steps[f"{part}.trunk.last.weight"].norm().item() for part in PARTS])
     (policy, critic), (other_policy, other_critic) = lengths

@@ -7,8 +7,9 @@ import torch
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.agents.distributions import ScaledBeta
+from navrl.agents.gradients import STEP_METRICS
 from navrl.agents.ppo import MINIBATCH_KEYS
-from tests.agents.conftest import configuration, entities, spec
+from tests.agents.conftest import configuration, entities, one_step, spec
 from tests.agents.drone import disturbed, drone_specs, make_drone_rollout, seen_by
 from tests.agents.test_ppo_guards import differences, everything
 
@@ -68,7 +69,7 @@ def test_features_are_computed_once_per_gradient_step(make_navrl_agent):
     agent = make_navrl_agent()
     flat, calls = flat_batch(agent), []
     agent.policy.trunk.features.register_forward_hook(lambda *_: calls.append(None))
-    agent._step(flat, torch.tensor(False))
+    one_step(agent, flat)
     assert len(calls) == 1
 
 
@@ -119,11 +120,15 @@ def test_a_restored_agent_makes_the_same_next_update(make_navrl_agent):
 
 @pytest.mark.slow
 def test_the_loss_compiles_whole(make_navrl_agent):
-    agent = make_navrl_agent(compile_mode="on")  # raises where a graph would break
+    # raises where a graph would break
+    agent = make_navrl_agent(compile_mode="on", policy_coef=1.0)
     flat = flat_batch(agent)
-    found, expected = agent._compiled_loss(flat), agent.loss(flat)
-    for name in LOSSES:
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-6)
+    found, expected = agent.gradients.of(flat)(torch.arange(flat.numel())), agent.loss(flat)
+    wanted = torch.autograd.grad(sum(expected[name] for name in LOSSES), agent.descent.parameters)
+    for name, value in zip(STEP_METRICS, found.metrics, strict=True):
+        torch.testing.assert_close(value, expected[name].detach(), rtol=1e-4, atol=1e-6)
+    for gradient, reference in zip(found.of_parameters, wanted, strict=True):
+        torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def _no_rows(packet, subject):
 def audit(parameters: list) -> Iterator[Audit]:
     """Everything inside is fake; what the fakes cannot do is replaced here, not in the code.
 
-    No backward pass runs on fake CUDA: `parameters` get gradients of their shape instead.
+    No backward pass runs on fake CUDA: gradients are zeros of the right shape instead.
     """
     register_guard()
     recorder = Audit()
@@ -132,12 +132,17 @@ def audit(parameters: list) -> Iterator[Audit]:
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
 
+    def gradients(total, inputs, *_, **__):
+        assert total.requires_grad
+        return tuple(torch.zeros_like(each) for each in inputs)
+
     def tolist(tensor):
         recorder.record("read: tolist")
         return [0.0] * tensor.numel()
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch.Tensor, "backward", backward))
+        stack.enter_context(mock.patch.object(torch.autograd, "grad", gradients))
         stack.enter_context(mock.patch.object(FakeTensor, "tolist", tolist))
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=False))
         stack.enter_context(recorder)
