@@ -96,7 +96,6 @@ class PPO:
         terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
         self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
-        self.parameters = list(self.loss.parameters())
         self.descent = Descent(
             parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate),
             final_share=final_learning_rate / learning_rate,
@@ -104,8 +103,8 @@ class PPO:
             max_grad_norm=max_grad_norm,
             num_iterations=num_iterations,
         )
-        parameters = self.descent.parameters
-        self.gradients = MinibatchGradients(self.loss, parameters, policy_coef, compile_mode)
+        self.parameters = self.descent.parameters
+        self.gradients = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
