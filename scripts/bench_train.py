@@ -134,7 +134,7 @@ def fresh_update(agent: PPO, rollout: TensorDict) -> None:
 def gradient_steps(agent: PPO, flat: TensorDict) -> None:
     """Only the loop over minibatches."""
     stopped, gradients = torch.zeros((), dtype=torch.bool), agent.gradients.of(flat)
-    for index in agent._minibatches(flat.numel()):
+    for index in agent.minibatches.of(flat.numel(), 0):
         stopped, _ = agent._step(gradients(index), stopped)
 
 
@@ -150,10 +150,9 @@ def floor_steps(
 ) -> None:
     """Forward, backward and fused Adam on rows of the same number and size, and nothing else."""
     observation = flat["observation", "ego"]
-    size = observation.shape[0] // agent.num_minibatches
-    for _ in range(agent.num_epochs):
-        for start in range(0, observation.shape[0], size):
-            rows = observation[start : start + size]
+    size = observation.shape[0] // agent.minibatches.number(0)
+    for _ in range(agent.minibatches.num_epochs):
+        for rows in observation.split(size):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=agent.precision == "bf16"):
                 outputs = [net(rows).float().square().mean() for net in nets]
             (outputs[0] + outputs[1]).backward()

@@ -32,6 +32,11 @@ class Descent:
             self.optimizer, lambda done: 1.0 - (1.0 - final_share) * min(done / span, 1.0)
         )
 
+    @property
+    def done(self) -> int:
+        """How many iterations have ended."""
+        return int(self._schedule.last_epoch)
+
     def step(self, stopped: Tensor) -> tuple[Tensor, Tensor]:
         """One step along what backward() left in the parameters; were it broken, and its norm."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
@@ -66,7 +71,7 @@ class Descent:
 
     def state_dict(self) -> dict[str, Any]:
         """Adam's moments, and how many iterations were made."""
-        return {"optimizer": self.optimizer.state_dict(), "schedule": self._schedule.last_epoch}
+        return {"optimizer": self.optimizer.state_dict(), "schedule": self.done}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of state_dict; epsilon and learning rates are those of this object."""

@@ -96,6 +96,10 @@ class PPOLoss(ClipPPOLoss):
     def _get_entropy(self, dist: Any, adv_shape: torch.Size) -> Tensor:
         return dist.entropy().unsqueeze(-1)
 
+    def standardised(self, minibatch: TensorDictBase) -> Tensor:
+        """The advantages of a minibatch, minus their mean and over their deviation."""
+        return self._standardize_advantage(minibatch.get("advantage"), minibatch)
+
     def _standardize_advantage(self, advantage: Tensor, tensordict: TensorDictBase) -> Tensor:
         alive = tensordict.get(ALIVE, None)
         if alive is None:

@@ -1,6 +1,6 @@
 """agent=ppo: proximal policy optimisation with TorchRL's ClipPPOLoss and GAE."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,10 +16,10 @@ from navrl.agents.guard import (
     diagnose,
     replay_slices,
     require_fractions,
-    require_positive,
     require_version,
 )
 from navrl.agents.loss import LossTerms, PPOLoss, explained
+from navrl.agents.minibatches import AccumulatedGradients, Minibatches
 from navrl.agents.networks import NetworkOptions, resolve_precision
 from navrl.agents.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.values import value_scale
@@ -63,7 +63,8 @@ class PPO:
         final_learning_rate: float,
         adam_epsilon: float,
         num_epochs: int,
-        num_minibatches: int,
+        num_minibatches: int | Sequence[int],
+        accumulate: int,
         max_grad_norm: float,
         max_kl: float | None,
         max_skipped_updates: int,
@@ -82,10 +83,15 @@ class PPO:
         num_iterations: int,
     ) -> None:
         require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
-        require_positive(num_epochs=num_epochs, num_minibatches=num_minibatches)
         self.name, self.device = name, torch.device(device)
         precision = self.precision = resolve_precision(precision, self.device)
-        self.num_epochs, self.num_minibatches = num_epochs, num_minibatches
+        self.minibatches = Minibatches(
+            num_minibatches,
+            num_epochs=num_epochs,
+            accumulate=accumulate,
+            num_iterations=num_iterations,
+            device=self.device,
+        )
         self.max_kl, self.skipped_in_a_row = max_kl, 0
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
         scale = self.value_scale = value_scale(value_normalisation)
@@ -104,12 +110,15 @@ class PPO:
             num_iterations=num_iterations,
         )
         self.parameters = self.descent.parameters
-        self.gradients = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
+        whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
+        self.gradients: MinibatchGradients | AccumulatedGradients = whole
+        if accumulate > 1:
+            self.gradients = AccumulatedGradients(whole, self.loss, accumulate)
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
         require_version(rollout, self.policy.version)
-        self.check_rollout_size(rollout.numel())
+        self.minibatches.check(rollout.numel())
         with torch.no_grad():
             informed = self.policy.informed(self.critic.informed(rollout))
             frames, sharing = as_one_agent(informed)
@@ -121,7 +130,7 @@ class PPO:
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
         flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
         gradients, steps = self.gradients.of(flat), []
-        for index in self._minibatches(flat.numel()):
+        for index in self.minibatches.of(flat.numel(), self.descent.done):
             stopped, step = self._step(gradients(index), stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.
@@ -166,11 +175,7 @@ class PPO:
 
     def check_rollout_size(self, frames: int) -> None:
         """Refuse rollouts that do not split into equal minibatches."""
-        if frames % self.num_minibatches:
-            raise ValueError(
-                f"num_envs x rollout_steps = {frames} is not a multiple of "
-                f"num_minibatches = {self.num_minibatches}; change agent.num_minibatches"
-            )
+        self.minibatches.check(frames)
 
     def _replay_error(self, rollout: TensorDictBase) -> Tensor:
         """Largest difference between stored and recomputed log-probs, every row, three instants."""
@@ -192,12 +197,6 @@ class PPO:
         flat = frames.select("observation", CENTRAL, strict=False).reshape(-1)
         rows = [self.critic(chunk).get("state_value") for chunk in flat.split(_VALUE_ROWS)]
         return torch.cat(rows).view(*frames.shape, 1)
-
-    def _minibatches(self, frames: int) -> Iterator[Tensor]:
-        """num_epochs passes over all rows in random order."""
-        for _ in range(self.num_epochs):
-            order = torch.randperm(frames, device=self.device)
-            yield from torch.split(order, frames // self.num_minibatches)
 
     def _step(self, found: Gradients, stopped: Tensor) -> tuple[Tensor, Tensor]:
         """One gradient step, unless the KL limit was passed or the gradient is not finite."""

@@ -13,7 +13,7 @@ from tests.agents.drone import drone_specs, make_drone_rollout
 from tests.agents.squad import make_team_rollout, squad_specs
 from tests.rollouts.cuda_audit import DEVICE, UnavailableError, audit
 
-OVERRIDES = ("compile=off", "agent.precision=fp32", "agent.num_minibatches=4")
+OVERRIDES = ("compile=off", "agent.precision=fp32", "agent.num_minibatches=4", "agent.accumulate=2")
 LEARNERS = {
     "team": ("ppo", lambda: squad_specs(4, 3, device=DEVICE), make_team_rollout),
     "drone": ("ppo_navrl", lambda: drone_specs(device=DEVICE), make_drone_rollout),

@@ -153,7 +153,7 @@ def test_kl_stop_keeps_the_first_minibatch_only(make_agent):
     rollout = make_rollout(stopping, steps=64)
     flat = once._with_advantages(rollout).select(*MINIBATCH_KEYS, strict=False).reshape(-1)
     with torch.random.fork_rng(devices=[]):
-        first = next(once._minibatches(flat.numel()))
+        first = next(once.minibatches.of(flat.numel(), 0))
         once._step(once.gradients.of(flat)(first), torch.tensor(False))
     start = weights(stopping)
     metrics = stopping.update(rollout)
@@ -172,15 +172,6 @@ def test_without_a_limit_every_minibatch_steps(make_agent):
     assert metrics["policy/kl_stopped_steps"] == 0.0
     (count,) = {int(state["step"]) for state in agent.descent.optimizer.state.values()}
     assert count == 12
-
-
-def test_every_frame_is_used_once_per_epoch(make_agent):
-    agent = make_agent(num_minibatches=4, num_epochs=2)
-    seen = list(agent._minibatches(24))
-    assert [len(frames) for frames in seen] == [6] * 8
-    for epoch in (seen[:4], seen[4:]):
-        assert sorted(torch.cat(epoch).tolist()) == list(range(24))
-    assert torch.cat(seen[:4]).tolist() != torch.cat(seen[4:]).tolist()
 
 
 def test_learning_rate_falls_on_a_line(make_agent):
