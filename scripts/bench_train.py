@@ -134,7 +134,7 @@ def fresh_update(agent: PPO, rollout: TensorDict) -> None:
 def gradient_steps(agent: PPO, flat: TensorDict) -> None:
     """Only the loop over minibatches."""
     stopped, gradients = torch.zeros((), dtype=torch.bool), agent.gradients.of(flat)
-    for index in agent.minibatches.of(flat.numel(), 0):
+    for index in agent.minibatches.of(flat.numel(), 0, agent.device):
         stopped, _ = agent._step(gradients(index), stopped)
 
 

@@ -19,15 +19,13 @@ class Minibatches:
     def __init__(
         self,
         numbers: int | Sequence[int],
-        *,
         num_epochs: int,
         accumulate: int,
         num_iterations: int,
-        device: torch.device,
     ) -> None:
         self._numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
         self.num_epochs, self._accumulate = num_epochs, accumulate
-        self._num_iterations, self._device = max(num_iterations, 1), device
+        self._num_iterations = max(num_iterations, 1)
         wanted = {
             "num_epochs": (num_epochs,),
             "accumulate": (accumulate,),
@@ -64,11 +62,11 @@ class Minibatches:
         stage = done * len(self._numbers) // self._num_iterations
         return self._numbers[min(stage, len(self._numbers) - 1)]
 
-    def of(self, frames: int, done: int) -> Iterator[Tensor]:
+    def of(self, frames: int, done: int, device: torch.device) -> Iterator[Tensor]:
         """num_epochs passes over all rows."""
         size = frames // self.number(done)
         for _ in range(self.num_epochs):
-            yield from torch.randperm(frames, device=self._device).split(size)
+            yield from torch.split(torch.randperm(frames, device=device), size)
 
 
 class AccumulatedGradients:
@@ -98,6 +96,13 @@ class AccumulatedGradients:
             return _total(shares, map(of_part, index.view(self._parts, -1)))
 
         return gradients
+
+
+def in_parts(
+    gradients: MinibatchGradients, loss: PPOLoss, parts: int
+) -> MinibatchGradients | AccumulatedGradients:
+    """Itself, if minibatches are to be learned whole."""
+    return gradients if parts == 1 else AccumulatedGradients(gradients, loss, parts)
 
 
 def _total(shares: Tensor, parts: Iterable[Gradients]) -> Gradients:

@@ -19,7 +19,7 @@ from navrl.agents.guard import (
     require_version,
 )
 from navrl.agents.loss import LossTerms, PPOLoss, explained
-from navrl.agents.minibatches import AccumulatedGradients, Minibatches
+from navrl.agents.minibatches import Minibatches, in_parts
 from navrl.agents.networks import NetworkOptions, resolve_precision
 from navrl.agents.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.values import value_scale
@@ -44,6 +44,8 @@ _GAE_OPTIONS: dict[str, Any] = {
 
 class PPO:
     """One verb: update(rollout) makes every gradient step of an iteration."""
+
+    skipped_in_a_row = 0  # iterations whose gradients were not finite
 
     def __init__(
         self,
@@ -83,16 +85,9 @@ class PPO:
         num_iterations: int,
     ) -> None:
         require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
-        self.name, self.device = name, torch.device(device)
+        self.name, self.device, self.max_kl = name, torch.device(device), max_kl
         precision = self.precision = resolve_precision(precision, self.device)
-        self.minibatches = Minibatches(
-            num_minibatches,
-            num_epochs=num_epochs,
-            accumulate=accumulate,
-            num_iterations=num_iterations,
-            device=self.device,
-        )
-        self.max_kl, self.skipped_in_a_row = max_kl, 0
+        self.minibatches = Minibatches(num_minibatches, num_epochs, accumulate, num_iterations)
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
         scale = self.value_scale = value_scale(value_normalisation)
         looks = (lidar_encoder, activation, precision)
@@ -111,9 +106,7 @@ class PPO:
         )
         self.parameters = self.descent.parameters
         whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
-        self.gradients: MinibatchGradients | AccumulatedGradients = whole
-        if accumulate > 1:
-            self.gradients = AccumulatedGradients(whole, self.loss, accumulate)
+        self.gradients = in_parts(whole, self.loss, accumulate)
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
@@ -130,7 +123,7 @@ class PPO:
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
         flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
         gradients, steps = self.gradients.of(flat), []
-        for index in self.minibatches.of(flat.numel(), self.descent.done):
+        for index in self.minibatches.of(flat.numel(), self.descent.done, self.device):
             stopped, step = self._step(gradients(index), stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.

@@ -10,7 +10,8 @@ from navrl.agents.minibatches import Minibatches
 from tests.agents.conftest import make_rollout
 from tests.agents.squad import make_team_rollout
 
-STEPS = {"num_epochs": 2, "accumulate": 1, "num_iterations": 10, "device": torch.device("cpu")}
+STEPS = {"num_epochs": 2, "accumulate": 1, "num_iterations": 10}
+CPU = torch.device("cpu")
 
 
 def twins(make, options, others):
@@ -32,7 +33,7 @@ def assert_equal(agent, other):
 
 
 def test_every_frame_is_used_once_per_epoch():
-    seen = list(Minibatches(4, **STEPS).of(24, 0))
+    seen = list(Minibatches(4, **STEPS).of(24, 0, CPU))
     assert [len(frames) for frames in seen] == [6] * 8
     for epoch in (seen[:4], seen[4:]):
         assert sorted(torch.cat(epoch).tolist()) == list(range(24))
@@ -44,7 +45,7 @@ def test_every_number_of_a_list_has_an_equal_share_of_the_run():
     numbers = [cut.number(done) for done in range(12)]
     # Ten iterations: quarters begin at 0, 2.5, 5 and 7.5; a run that goes on stays at the last number.
     assert numbers == [8] * 3 + [4] * 2 + [2] * 3 + [1] * 4
-    assert [len(frames) for frames in cut.of(24, 4)] == [6] * 8
+    assert [len(frames) for frames in cut.of(24, 4, CPU)] == [6] * 8
 
 
 def test_the_number_of_gradient_steps_follows_the_list(make_agent):

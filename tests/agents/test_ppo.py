@@ -153,7 +153,7 @@ def test_kl_stop_keeps_the_first_minibatch_only(make_agent):
     rollout = make_rollout(stopping, steps=64)
     flat = once._with_advantages(rollout).select(*MINIBATCH_KEYS, strict=False).reshape(-1)
     with torch.random.fork_rng(devices=[]):
-        first = next(once.minibatches.of(flat.numel(), 0))
+        first = next(once.minibatches.of(flat.numel(), 0, once.device))
         once._step(once.gradients.of(flat)(first), torch.tensor(False))
     start = weights(stopping)
     metrics = stopping.update(rollout)
