@@ -149,7 +149,9 @@ def measure(
     """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
     config = examination(cfg, changes)
     env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off")
-    ends = play(env, agent.policy, deterministic=True)
+    with torch.random.fork_rng([env.device] if env.device.type == "cuda" else []):
+        torch.manual_seed(seed)  # of policies that draw even where others take the best
+        ends = play(env, agent.policy, deterministic=True)
     summary = summarise(ends, env.rate_names, env.counted_when)
     found = {f"eval/{name}": interval.mean for name, interval in summary.items() if interval.n}
     objective = summary[env.objective]

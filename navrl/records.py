@@ -18,6 +18,7 @@ class Records(NamedTuple):
     saver: Any
     loggers: Loggers
     rollouts: Any  # what keeps collected experience on disk
+    evaluations: Any  # by whom the policy is measured now and then
 
 
 def state_of(start: Start, learners: Any, records: Records, iteration: int) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def state_of(start: Start, learners: Any, records: Records, iteration: int) -> d
         "collector": learners.collector.runtime_state(),
         "curriculum": learners.curriculum.state_dict(),
         "loggers": records.loggers.state_dict(),
+        "evaluations": records.evaluations.state_dict(),
         "rng": rng_state(),
         "iteration": iteration,
         "frames": records.run.frames,
@@ -74,4 +76,5 @@ def restore(start: Start, records: Records) -> None:
             records.loggers.load_state_dict(saved["loggers"])
         records.loggers.truncate_after(start.frames)
     if saved is not None:
+        records.evaluations.load_state_dict(saved.get("evaluations", []), records.loggers.note)
         set_rng_state(saved["rng"])  # last: building everything drew random numbers

@@ -67,6 +67,11 @@ def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int,
     check_whole(cfg, "num_envs", "eval_episodes", least=1, most=MOST_ENVS)
     check_whole(cfg, "rollout_steps", "total_frames", least=1)
     check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
+    if cfg.eval_async not in (True, False) or (cfg.eval_async and not cfg.eval_every):
+        raise ConfigError(
+            f"eval_async = {cfg.eval_async} with eval_every = {cfg.eval_every}; expected false, or true and "
+            "some iterations between evaluations; change eval_async or eval_every"
+        )
     if "opponent" in cfg:
         _check_examination(cfg)
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps

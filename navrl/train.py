@@ -19,7 +19,8 @@ from navrl import notes
 from navrl.auto_resume import AUTO, origin, supervised_command, supervised_folder
 from navrl.config import build, changes, resumed, run_main, to_json
 from navrl.curriculum.gate import means
-from navrl.evaluate import measure, measure_all, play
+from navrl.evaluate import measure_all, play
+from navrl.examiners import examiner
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
@@ -104,16 +105,17 @@ class Learners(NamedTuple):
 def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
     """Everything between opening and closing the run directory."""
     cfg, env = start.cfg, learners.env
-    with _loggers(start, learners, run) as loggers:
+    with _loggers(start, learners, run) as loggers, examiner(cfg) as evaluations:
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
-        records = Records(run, saver, loggers, rollouts)
+        records = Records(run, saver, loggers, rollouts, evaluations)
         loggers.note(notes.banner(cfg, learners, run.path, start.total))
         if start.saved is not None:
             changed = changes(start.saved["config"], to_json(cfg))
             loggers.note(notes.going_on(start, changed))
         restore(start, records)
-        examines = bool(cfg.eval_every) or "check_every" in cfg.curriculum
+        waits = bool(cfg.eval_every) and not cfg.eval_async
+        examines = waits or "check_every" in cfg.curriculum
         with (
             Interrupt(lambda: saver.saved_frames or start.frames, examines=examines) as interrupt,
             saver,
@@ -126,6 +128,8 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
             run.set_status("interrupted", reason=f"signal {interrupt.number}")
             loggers.note(notes.interrupted(run.path, complete=complete))
             raise SystemExit(interrupt.exit_code)
+        for result in evaluations.rest(loggers.note):
+            loggers.late(*result)
         final = measure_all(cfg, learners.agent, loggers.note)
         loggers.summary({**metrics, **final})
         loggers.note(notes.next_commands(cfg, run.path))
@@ -141,7 +145,7 @@ def _loop(
     """Collect with one policy version, learn from it, forget it; the last iteration's metrics."""
     cfg = start.cfg
     env, agent, collector, curriculum = learners
-    run, saver, loggers, rollouts = records
+    run, saver, loggers, rollouts, evaluations = records
     frames = run.frames = start.frames
     monitor = Monitor(device=env.device, total_frames=start.total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
@@ -156,14 +160,16 @@ def _loop(
             after = run.frames + rollout.numel()
             metrics |= curriculum.after(iteration, after, rollout, loggers.note)
         frames = run.frames = frames + rollout.numel()
-        evaluated = bool(cfg.eval_every) and iteration % cfg.eval_every == 0
+        evaluated = evaluations.due(iteration)
         if evaluated:
             with monitor.section("evaluate"):
-                metrics |= measure(cfg, agent, {}, seed=cfg.eval_seed)
+                metrics |= evaluations.examine(agent, iteration=iteration, frames=frames)
         timing = monitor.pop(frames) | saver.metrics()
         if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
         loggers.log(metrics | timing, iteration=iteration, frames=frames)
+        for result in evaluations.results():  # of earlier iterations; what is not here yet is saved
+            loggers.late(*result)
         last = iteration == start.total or interrupt.requested
         if saver.due(iteration) or evaluated or last:
             with monitor.section("save"):
@@ -251,8 +257,8 @@ def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:
 
 
 def _score(cfg: DictConfig, env: Any, metrics: dict[str, float]) -> float | None:
-    """What `best` goes by within a stage: the evaluation if there is one, else the training episodes."""
-    source = "eval" if cfg.eval_every else "episode"
+    """What `best` goes by within a stage: the evaluation if the loop makes any, else training's episodes."""
+    source = "eval" if cfg.eval_every and not cfg.eval_async else "episode"
     return metrics.get(f"{source}/{env.objective}")
 
 

@@ -33,6 +33,7 @@ def resumed(
     choices and chosen are the options of every group, then and now.
     """
     config = from_json(saved)
+    _complete(config, composed, chosen)
     keys = {_key(override): override for override in overrides}
     for key, override in keys.items():
         if key in _PRESETS or key in _KEPT:
@@ -50,6 +51,12 @@ def resumed(
             if key.startswith(f"{group}."):
                 _replace(config, key, override, here, is_group=False)
     return config
+
+
+def _complete(config: DictConfig, composed: DictConfig, groups: Mapping[str, Any]) -> None:
+    """Options that are younger than the run, as they are now."""
+    for key in composed.keys() - config.keys() - groups.keys():
+        OmegaConf.update(config, str(key), _plain(composed[key]), force_add=True)
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

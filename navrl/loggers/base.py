@@ -13,6 +13,10 @@ class Logger:
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
         """Record one iteration's metrics at `frames` frames since the run's start."""
 
+    def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
+        """Record what has become known of an earlier iteration."""
+        self.log(metrics, iteration=iteration, frames=frames)
+
     def summary(self, metrics: Mapping[str, float]) -> None:
         """Record the numbers the whole run is judged by."""
 

@@ -61,6 +61,10 @@ class Loggers(Logger):
         plain = {key: float(number) for key, number in metrics.items()}
         self._each(lambda sink: sink.log(plain, iteration=iteration, frames=frames))
 
+    def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
+        """Record everywhere what has become known of an earlier iteration."""
+        self._each(lambda sink: sink.late(metrics, iteration, frames))
+
     def note(self, text: str) -> None:
         """Print a sentence for the user without tearing a live table."""
         self._fences[1].call(lambda _: self._console.note(text))

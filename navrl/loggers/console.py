@@ -61,6 +61,17 @@ class ConsoleLogger(Logger):
             self._history.setdefault(key, deque(maxlen=_HISTORY)).append(number)
         self._table.draw(line, self._history, unicode=self._unicode)
 
+    def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
+        """Print a line about an earlier iteration; the table is about the newest one."""
+        shown = {
+            label: key.replace("episode/", "eval/", 1)
+            for label, key in self._headline.items()
+            if key.startswith("episode/")
+        }
+        parts = [f"iter {iteration} evaluated", f"{format.count(frames)} frames"]
+        parts += [_headline(label, key, metrics) for label, key in shown.items()]
+        self.note(" | ".join(parts))
+
     def note(self, text: str) -> None:
         """Print a sentence for the user without tearing the table."""
         if self._style == "table":

@@ -44,6 +44,14 @@ def test_the_line_to_the_letter():
     )
 
 
+def test_what_is_known_late_is_a_line_of_its_own():
+    stream = io.StringIO()
+    logger = ConsoleLogger(total=40, headline=HEADLINE, style="lines", stream=stream)
+    found = {"eval/win": 0.9, "eval/win_low": 0.85, "eval/win_high": 0.94, "eval/return": 0.5}
+    logger.late(found, 8, 819_200)
+    assert stream.getvalue() == ("iter 8 evaluated | 819k frames | win 90% (85..94) | return 0.5\n")
+
+
 def test_before_the_first_episode():
     bounds = {"episode/return_low": -2.25, "episode/return_high": 7.25}
     assert line_of({"episode/return": 2.5, **bounds, "policy/kl": math.nan}) == (
