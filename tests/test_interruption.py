@@ -40,13 +40,13 @@ def signalled_twice():
     """The train command, told twice to stop while the disk takes its time over the second checkpoint."""
     write, note, noted = CheckpointSaver.write, Interrupt._note, threading.Event()
 
-    def slow(self, content):
+    def slow(self, content, **options):
         if self.saved_frames:
             os.kill(os.getpid(), signal.SIGTERM)
             assert noted.wait(60)  # two at once would be one
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(300)  # longer than this process may take
-        return write(self, content)
+        return write(self, content, **options)
 
     def noting(self, number, frame):
         noted.set()
@@ -87,10 +87,10 @@ def bad_disk(monkeypatch):
     """Checkpoints of the iterations in the set meet a full disk."""
     bad, write = set(), CheckpointSaver.write
 
-    def failing(self, content):
+    def failing(self, content, **options):
         if content.frames // 64 in bad:
             raise OSError(28, "No space left on device")
-        return write(self, content)
+        return write(self, content, **options)
 
     monkeypatch.setattr(CheckpointSaver, "write", failing)
     return bad

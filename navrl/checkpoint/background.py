@@ -2,6 +2,8 @@
 
 import atexit
 import logging
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -16,6 +18,7 @@ from navrl.checkpoint.snapshot import Snapshot
 from navrl.checkpoint.state import Content, flat
 
 WHEN_FULL = ("wait", "drop_oldest", "fail")
+_NICENESS = 5  # a third of a core that others want too: training goes first, and saves still end
 _PATIENCE_S = 1.0  # for the file under way when somebody wants to leave at once
 _LOG = logging.getLogger(__name__)
 
@@ -208,10 +211,11 @@ class AsyncSaver:
             self._thread.join(timeout_s)
 
     def _work(self) -> None:
+        _step_back()
         while (job := self._next()) is not None:
             failure: Exception | None = None
             try:
-                self._writer.write(job.content)
+                self._writer.write(job.content, threads=1)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next call raises it)
                 failure = error
             with self._changed:
@@ -237,6 +241,14 @@ class AsyncSaver:
             failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+
+def _step_back() -> None:
+    """Training goes before this thread, where the system knows such a wish."""
+    if sys.platform == "linux":  # elsewhere it would be the whole process
+        thread = threading.get_native_id()
+        niceness = os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS
+        os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 def _named(failure: Exception, frames: int) -> Exception:

@@ -87,13 +87,16 @@ class CheckpointSaver:
         """Write `state`; on return the file is durable and shares no memory with `state`."""
         return self.write(flat(state, frames=frames, score=score, stage=stage))
 
-    def write(self, content: Content) -> Path:
-        """Write what was flattened before; pointers move only once the file was read back."""
+    def write(self, content: Content, threads: int | None = None) -> Path:
+        """Write what was flattened before; pointers move only once the file was read back.
+
+        Without `threads` as many work on a large state as there are cores.
+        """
         name = step_name(content.frames)
         path = self.directory / name
-        facts = write_content(path, content, self.compress)
+        facts = write_content(path, content, self.compress, threads)
         self._saved.pop(name, None)  # an older one of this name is gone, whatever this one is
-        _read_back(path, facts)
+        _read_back(path, facts, threads)
         self._saved[name] = facts
         write_pointer(self.directory, LATEST, name, self._saved[name].sha256)
         ranking = self._ranking()
@@ -146,10 +149,10 @@ class CheckpointSaver:
             del self._saved[name]
 
 
-def _read_back(path: Path, facts: Facts) -> None:
+def _read_back(path: Path, facts: Facts, threads: int | None) -> None:
     """Raise unless the file holds what was written; a wrong one is deleted, as nobody can use it."""
     try:
-        found = checked_facts(path)
+        found = checked_facts(path, threads)
         if found != facts:
             raise CorruptFile(path, "header", f"holds {found}, written was {facts}")
     except CorruptFile as error:

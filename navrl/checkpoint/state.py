@@ -46,11 +46,16 @@ def flat(state: Mapping[str, Any], *, frames: int, score: float | None, stage: i
     return Content(*tree.flatten(dict(state)), frames, stage, score)
 
 
-def write_content(path: Path, content: Content, compress: Compress = Compress.NOTHING) -> Facts:
+def write_content(
+    path: Path,
+    content: Content,
+    compress: Compress = Compress.NOTHING,
+    threads: int | None = None,
+) -> Facts:
     """Write one checkpoint atomically and durably."""
     tensors, skeleton, frames, stage, score = content
     meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
-    sha256 = container.write(path, tensors, meta, compress=compress)
+    sha256 = container.write(path, tensors, meta, compress=compress, threads=threads)
     return Facts(frames, stage, score, sha256)
 
 
@@ -76,16 +81,16 @@ def intact_facts(path: Path) -> Facts | None:
         return None
 
 
-def checked_facts(path: Path) -> Facts:
+def checked_facts(path: Path, threads: int | None = None) -> Facts:
     """The facts of a `step_<frames>.ckpt` file, every byte of which was read and checked."""
-    _, frames, stage, score = _read(path)
+    _, frames, stage, score = _read(path, threads)
     if frames != frames_of(path.name):
         raise CorruptFile(path, "header", f"holds the state after {frames} frames")
     return Facts(frames, stage, score, container.read_digest(path))
 
 
-def _read(path: Path) -> tuple[dict[str, Any], int, int, float | None]:
-    tensors, meta = container.read(path)
+def _read(path: Path, threads: int | None = None) -> tuple[dict[str, Any], int, int, float | None]:
+    tensors, meta = container.read(path, threads=threads)
     if meta.get("kind") != _KIND:
         raise CorruptFile(path, "header", "it is a container, but not one with a checkpoint")
     frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")

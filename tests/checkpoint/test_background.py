@@ -16,7 +16,6 @@ from navrl.checkpoint import AsyncSaver, SaveFailed, load
 from navrl.checkpoint.background import QueueFull
 from navrl.checkpoint.directory import checkpoints, frames_of
 from navrl.checkpoint.saver import CheckpointSaver
-from navrl.checkpoint.snapshot import Snapshot
 
 
 def saver(directory, **changes):
@@ -48,10 +47,10 @@ def slow_disk(monkeypatch):
     begun, go = threading.Event(), threading.Event()
     write = CheckpointSaver.write
 
-    def waiting(self, content):
+    def waiting(self, content, **options):
         begun.set()
         assert go.wait(30)
-        return write(self, content)
+        return write(self, content, **options)
 
     monkeypatch.setattr(CheckpointSaver, "write", waiting)
     yield begun, go
@@ -64,10 +63,10 @@ def failing_disk(monkeypatch):
     bad = set()
     write = CheckpointSaver.write
 
-    def failing(self, content):
+    def failing(self, content, **options):
         if content.frames in bad:
             raise OSError(28, "No space left on device")
-        return write(self, content)
+        return write(self, content, **options)
 
     monkeypatch.setattr(CheckpointSaver, "write", failing)
     return bad
@@ -84,6 +83,23 @@ def test_save_returns_before_anything_is_written_and_flush_after(tmp_path, slow_
     assert (saved(tmp_path), writer.saved_frames, writer.pending) == ([1], 1, 0)
     assert json.loads((tmp_path / "latest").read_text())["file"] == "step_000000000001.ckpt"
     writer.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_only_the_thread_that_writes_steps_back_for_the_training(tmp_path, monkeypatch):
+    write, seen = CheckpointSaver.write, []
+
+    def watched(self, content, threads):
+        niceness = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        seen.append((niceness, threads))
+        return write(self, content, threads)
+
+    monkeypatch.setattr(CheckpointSaver, "write", watched)
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    with saver(tmp_path) as writer:
+        save(writer, 1)
+    assert seen == [(min(before + 5, 19), 1)]  # 19 is the least urgent that Linux has
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_drop_oldest_skips_what_waits_longest_and_never_what_is_being_written(tmp_path, slow_disk):
@@ -156,7 +172,7 @@ def test_close_raises_what_failed_last_and_is_harmless_afterwards(tmp_path, fail
 
 
 def test_a_defect_is_not_taken_for_a_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content: 1 / 0)
+    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content, threads: 1 / 0)
     writer = saver(tmp_path)
     save(writer, 1)
     with pytest.raises(ZeroDivisionError):
@@ -176,7 +192,7 @@ def test_an_exception_in_training_drains_and_is_not_hidden(tmp_path, failing_dis
 def test_not_even_a_defect_of_the_saver_hides_an_exception_in_training(
     tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content: 1 / 0)
+    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content, threads: 1 / 0)
     writer = saver(tmp_path)
     save(writer, 1)
     with pytest.raises(RuntimeError, match="the real one"), writer:
@@ -259,20 +275,6 @@ def test_a_process_that_just_ends_loses_nothing(tmp_path):
     done = subprocess.run([sys.executable, "-c", script, tmp_path], cwd=root, check=False)
     assert done.returncode == 0
     assert saved(tmp_path) == [1, 2, 3]
-
-
-def test_a_snapshot_reuses_its_memory_and_shares_none(tmp_path):
-    one, two = Snapshot(), Snapshot()
-    live = {"a": torch.ones(5), "b": torch.zeros(2, 3).t(), "c": torch.ones(1).expand(4)}
-    first, second = one.fill(live), two.fill(live)
-    live["a"].fill_(7.0)
-    assert first["a"].tolist() == [1.0] * 5
-    places = {tensor.data_ptr() for tensor in (*first.values(), *second.values(), *live.values())}
-    assert len(places) == 9
-    again = one.fill(live | {"a": torch.ones(6)})
-    assert again["b"].data_ptr() == first["b"].data_ptr()
-    assert again["a"].shape == (6,)
-    assert again["c"].tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_a_file_that_reads_back_wrong_is_not_counted_as_the_one_it_replaced(
     writer.save(state(1), frames=1, score=1.0)
     writer.save(state(2), frames=2, score=5.0)
 
-    def wrong(path: Path) -> Any:
+    def wrong(path: Path, threads: int | None) -> Any:
         raise CorruptFile(path, "header", "the disk lies")
 
     with monkeypatch.context() as patched:
