@@ -19,9 +19,8 @@ from navrl.agents.encoders import (
     observation_leaves,
 )
 from navrl.agents.scans import scan_encoder
-from navrl.agents.team import ALIVE, GROUP
+from navrl.agents.team import GROUP, state_of
 
-STATE = "state"  # what a centralised network is told, (N, features)
 _GAIN = 2.0**0.5
 
 
@@ -44,19 +43,13 @@ class TeamSpec(NamedTuple):
 
 def team_spec(observation_spec: Composite, agent: str) -> TeamSpec:
     """The sizes of an env's group and state; refuses an env that agent=`agent` cannot play."""
-    missing = [key for key in (GROUP, STATE) if key not in observation_spec]
-    if missing:
+    if GROUP not in observation_spec:
         raise ValueError(
-            f"the env tells no {' and no '.join(missing)}; agent={agent} expected several agents and the "
-            "team's state; choose env=alice_and_bob or env=coverage, or agent=ppo"
+            f"the env has one agent; agent={agent} expected a team; choose env=alice_and_bob, "
+            "env=coverage or env=combat env.team_size=4, or agent=ppo"
         )
-    group = observation_spec[GROUP]
-    if ALIVE in group:
-        raise ValueError(
-            f"the env's agents can die; agent={agent} expected agents that live as long as the episode; "
-            "choose agent=ppo"
-        )
-    return TeamSpec(group.shape[-1], observation_spec[STATE].shape[-1], observation_leaves(group))
+    group, state = observation_spec[GROUP], state_of(observation_spec.zero())
+    return TeamSpec(group.shape[-1], state.shape[-1], observation_leaves(group))
 
 
 class View(nn.Module):

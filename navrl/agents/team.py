@@ -8,9 +8,14 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 
+from navrl.agents.encoders import mask_of
+
 GROUP = "agents"  # where an env of several agents keeps what each of them has, batch (N, A)
 ALIVE = "alive"  # bool (N, A, 1) in the group, where agents can die; what they do then counts for nothing
 
+STATE = (
+    "state"  # at the root: what a centralised network is told, (N, features); not every env has one
+)
 CENTRAL = "central"  # in the group: what a centralised critic is told about each agent's team
 
 _FRAME = ("observation", CENTRAL, "action_mask", "action", "action_log_prob", ALIVE)
@@ -65,6 +70,27 @@ def as_one_agent(rollout: TensorDictBase) -> tuple[TensorDictBase, int]:
     for key in _TEAM[own_reward:]:
         upcoming.set(key, rollout.get(("next", key)).repeat_interleave(num_agents, 0))
     return frames.set("next", upcoming), 1 if own_reward else num_agents
+
+
+def state_of(frames: TensorDictBase) -> Tensor:
+    """The state of a team (..., features); where its env tells none, everything that its agents see."""
+    state = frames.get(STATE, None)
+    return everything_seen(frames.get(GROUP)) if state is None else state
+
+
+def everything_seen(group: TensorDictBase) -> Tensor:
+    """All observations of frames (..., A) in one row each, with zeros for the absent and the dead."""
+    observation = group.get("observation")
+    parts = []
+    for name in sorted(observation.keys()):
+        leaf, present = observation.get(name), observation.get(mask_of(name), None)
+        if present is not None:
+            leaf = torch.where(present.unsqueeze(-1), leaf, 0.0)
+        parts.append(leaf.flatten(group.ndim).float())
+    alive = group.get(ALIVE, None)
+    if alive is not None:
+        parts = [*(torch.where(alive, part, 0.0) for part in parts), alive.float()]
+    return torch.cat(parts, -1).flatten(-2)
 
 
 def inherited(value: Tensor, alive: Tensor, sharing: int) -> Tensor:

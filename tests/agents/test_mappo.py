@@ -7,8 +7,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.agents.central import everything_seen
-from navrl.agents.team import TeamOptions, as_one_agent
+from navrl.agents.team import TeamOptions, as_one_agent, everything_seen
 from navrl.opponents.frozen import Seat
 from navrl.rollouts import SyncCollector
 from tests.agents.squad import (

@@ -6,10 +6,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.agents.bodies import STATE
 from navrl.agents.hmasd.discriminators import Outcomes
 from navrl.agents.hmasd.policy import SKILLS
-from navrl.agents.team import GROUP
+from navrl.agents.team import ALIVE, GROUP, state_of
 
 
 class Block(NamedTuple):
@@ -19,6 +18,8 @@ class Block(NamedTuple):
     frames: TensorDictBase
     next_state: Tensor  # before any reset
     next_frames: TensorDictBase
+    alive: Tensor  # bool (N, T, A)
+    next_alive: Tensor
     reward: Tensor
     done: Tensor
     terminated: Tensor
@@ -49,7 +50,7 @@ class Block(NamedTuple):
 
     def outcomes(self) -> Outcomes:
         """Where all the steps led, one row each."""
-        rows = (self.next_state, self.next_frames, self.team, self.skill)
+        rows = (self.next_state, self.next_frames, self.team, self.skill, self.next_alive)
         return Outcomes(*(x.flatten(0, 1) for x in rows))
 
 
@@ -58,10 +59,12 @@ def block_of(rollout: TensorDictBase) -> Block:
     group, ahead, skills = rollout.get(GROUP), rollout.get("next"), rollout.get(SKILLS)
     kept = ("observation", "action_mask", "action", "action_log_prob")
     return Block(
-        state=rollout.get(STATE),
+        state=state_of(rollout),
         frames=group.select(*kept, strict=False),
-        next_state=ahead.get(STATE),
+        next_state=state_of(ahead),
         next_frames=ahead.get(GROUP).select("observation"),
+        alive=_living(group),
+        next_alive=_living(ahead.get(GROUP)),
         reward=ahead.get("reward").squeeze(-1),
         done=ahead.get("done").squeeze(-1),
         terminated=ahead.get("terminated").squeeze(-1),
@@ -72,3 +75,11 @@ def block_of(rollout: TensorDictBase) -> Block:
         log_prob=skills.get("log_prob"),
         hidden=group.get("hidden", group.get("action").new_zeros(*group.shape, 0)),
     )
+
+
+def _living(group: TensorDictBase) -> Tensor:
+    """Who of frames (..., A) is alive: everybody, where nobody can die."""
+    alive = group.get(ALIVE, None)
+    if alive is None:
+        return torch.ones(group.shape, dtype=torch.bool, device=group.device)
+    return alive.squeeze(-1)

@@ -84,9 +84,10 @@ class Discrimination:
         return 0.0 if self.intrinsic.center else math.log(out.out_features)
 
     def _team_loss(self, outcomes: Outcomes) -> tuple[Tensor, Tensor]:
-        loss, right = guessing(self.team(outcomes), outcomes.team)
+        everybody = torch.ones_like(outcomes.team, dtype=torch.bool)
+        loss, right = guessing(self.team(outcomes), outcomes.team, everybody)
         return loss, torch.stack([loss, right])
 
     def _agent_loss(self, outcomes: Outcomes) -> tuple[Tensor, Tensor]:
-        loss, right = guessing(self.agent(outcomes), outcomes.individual)
+        loss, right = guessing(self.agent(outcomes), outcomes.individual, outcomes.alive)
         return loss, torch.stack([loss, right])

@@ -20,6 +20,7 @@ class Outcomes(NamedTuple):
     frames: TensorDictBase  # (M, A)
     team: Tensor  # (M,)
     individual: Tensor  # (M, A)
+    alive: Tensor  # bool (M, A); where a dead agent is tells nothing
 
 
 class TeamDiscriminator(nn.Module):
@@ -58,7 +59,11 @@ def likelihood(log_probs: Tensor, skill: Tensor) -> Tensor:
     return log_probs.gather(-1, skill.unsqueeze(-1)).squeeze(-1)
 
 
-def guessing(log_probs: Tensor, skill: Tensor) -> tuple[Tensor, Tensor]:
-    """What a discriminator minimises, the cross-entropy; and how often its best guess is right."""
-    right = (log_probs.argmax(-1) == skill).float().mean()
-    return -likelihood(log_probs, skill).mean(), right
+def guessing(log_probs: Tensor, skill: Tensor, alive: Tensor) -> tuple[Tensor, Tensor]:
+    """What a discriminator minimises, the cross-entropy; and how often its best guess is right.
+
+    Of the living; but the loss is a mean over all rows, so that it may be gathered in pieces.
+    """
+    right = (log_probs.argmax(-1) == skill) & alive
+    loss = -torch.where(alive, likelihood(log_probs, skill), 0.0).mean()
+    return loss, right.sum() / alive.sum().clamp_min(1)

@@ -89,13 +89,16 @@ class HighLevel:
             **_accounts(decide, ended),
         }
         replay_error = largest_difference(judged.log_prob, log_prob)
+        # 0 for skills of the dead, which do nothing; the team's always counts.
+        counts = torch.cat([torch.ones_like(log_prob[:, :1]), block.alive[rows].float()], -1)
+        counts = counts[:, : self.coordinator.positions]
         batch = DecisionBatch(state, frames, skills, log_prob, advantage, value, target)
         if self.options.partial == "drop":
             batch = DecisionBatch(*(column[whole] for column in batch))
-            reward = reward[whole]
+            reward, counts = reward[whole], counts[whole]
         idle = (reward == reward[:1]).all()
         advantage = standardised(batch.advantage, self.options.least_deviation)
-        return Prepared(batch._replace(advantage=advantage), replay_error, idle, metrics)
+        return Prepared(batch._replace(advantage=advantage * counts), replay_error, idle, metrics)
 
     def _decisions(
         self, block: Block, decide: Tensor, rows: tuple[Tensor, ...], value: Tensor

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from navrl.agents.hmasd.discriminators import Outcomes, likelihood
@@ -37,6 +38,7 @@ def intrinsic_reward(
     if options.center:
         known_team = known_team + math.log(team.shape[-1])
         known_individual = known_individual + math.log(individual.shape[-1])
+    known_individual = torch.where(outcomes.alive, known_individual, 0.0)
     shared = options.lambda_e * reward + options.lambda_team * known_team
     return Pay(
         shared.unsqueeze(-1) + options.lambda_indiv * known_individual, known_team, known_individual

@@ -84,7 +84,7 @@ class LowLevel:
             pay,
             *(flag.unsqueeze(-1).expand(shape) for flag in (block.done, block.terminated)),
         )
-        batch = self._actions(block, standardised(advantage, _LEAST_DEVIATION))
+        batch = self._actions(block, advantage)
         again = self._again(batch).log_prob(batch.action)
         before = value.unsqueeze(-1).expand(shape)
         return Prepared(
@@ -100,13 +100,13 @@ class LowLevel:
         )
 
     def _actions(self, block: Block, advantage: Tensor) -> ActionBatch:
-        """What agents did, in chunks."""
+        """What agents did, in chunks; of the dead only the chunk in which they died."""
         length = self.actor.memory.chunk_length
         skill = chunks(block.skill, length)
         shape = [*skill.shape]
         frames = block.frames.apply(lambda rows: chunks(rows, length), batch_size=shape)
         fresh = block.fresh.unsqueeze(-1).expand_as(block.skill)
-        return ActionBatch(
+        batch = ActionBatch(
             skill=skill,
             frames=frames.exclude("action", "action_log_prob"),
             action=frames.get("action"),
@@ -115,6 +115,9 @@ class LowLevel:
             hidden=chunks(block.hidden, length)[:, 0],
             fresh=chunks(fresh, length),
         )
+        acted = chunks(block.alive, length).any(-1)
+        batch = ActionBatch(*(column[acted] for column in batch))
+        return batch._replace(advantage=standardised(batch.advantage, _LEAST_DEVIATION))
 
     def _again(self, batch: ActionBatch) -> ActionDistribution:
         return self.actor(batch.frames, batch.skill, batch.hidden, batch.fresh)

@@ -14,10 +14,11 @@ from navrl.agents.hmasd.discoverer import Actor, TeamCritic
 from navrl.agents.hmasd.discriminators import AgentDiscriminator, TeamDiscriminator
 from navrl.agents.hmasd.options import ActorOptions, CoordinatorOptions
 from navrl.agents.hmasd.policy import HierarchicalPolicy
-from navrl.agents.team import GROUP, action_of
+from navrl.agents.team import ALIVE, GROUP, STATE, action_of, in_group
 from navrl.agents.values import ValueScale, value_scale
 
 FOREVER = 2**31  # steps
+_ALSO_TOLD = (STATE, *in_group(GROUP, "action_mask", ALIVE))  # where an env has one
 
 
 class Critic(nn.Module):
@@ -77,7 +78,7 @@ def networks(
         actor=Actor(team=team, body=body, head=head, skills=skills, options=actor),
         interval=k if setting.coordinated else FOREVER,
         num_agents=team.num_agents,
-        masked="action_mask" in observation_spec[GROUP],
+        also_told=[key for key in _ALSO_TOLD if key in observation_spec.keys(include_nested=True)],
     )
     critic = TeamCritic(team=team, body=body, skills=team_skills, injection=actor.skill_injection)
     discriminators = Discriminators(

@@ -1,18 +1,20 @@
 """The policy of a team with skills: it chooses some when they are due, and acts by them."""
 
+from collections.abc import Sequence
+
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
+from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from navrl.agents.bodies import STATE
 from navrl.agents.distributions import ActionDistribution
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
 from navrl.agents.hmasd.discoverer import Actor
 from navrl.agents.hmasd.timing import Memory
-from navrl.agents.team import GROUP, in_group
+from navrl.agents.team import GROUP, in_group, state_of
 
 SKILLS = "skill"  # the group (N,) of what is known of skills in a rollout
 _HANDED_ON = tuple((SKILLS, name) for name in Memory._fields)
@@ -33,14 +35,14 @@ class HierarchicalPolicy(TensorDictModuleBase):
         actor: Actor,
         interval: int,
         num_agents: int,
-        masked: bool,
+        also_told: Sequence[NestedKey],
     ) -> None:
         super().__init__()
         self.coordinator, self.actor = coordinator, actor
         self.interval, self.num_agents, self.version = interval, num_agents, 0
         leaves = {*actor.view.leaves, *getattr(coordinator, "view", actor.view).leaves}
         told = [("observation", leaf) for leaf in sorted(leaves)]
-        self.in_keys = [STATE, *in_group(GROUP, *told, *(["action_mask"] if masked else []))]
+        self.in_keys = [*also_told, *in_group(GROUP, *told)]
         self.out_keys = [
             *in_group(GROUP, "skill", "action", "action_log_prob"),
             *_HANDED_ON,
@@ -59,7 +61,7 @@ class HierarchicalPolicy(TensorDictModuleBase):
         log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
         # On a CPU it costs nothing to ask whether anybody needs skills; a GPU would have to be waited for.
         if due.device.type != "cpu" or bool(due.any()):
-            choice = self.coordinator.act(tensordict.get(STATE), frames, deterministic=best)
+            choice = self.coordinator.act(state_of(tensordict), frames, deterministic=best)
             memory = timing.renewed(memory, due, choice.skills, version=self.version)
             log_prob = torch.where(due, choice.log_prob, 0.0)
         skill = individual_skills(memory.chosen, self.num_agents)
@@ -93,8 +95,8 @@ class HierarchicalPolicy(TensorDictModuleBase):
         """What the step before handed on; nothing where there was none."""
         found = [tensordict.get(key, None) for key in _HANDED_ON]
         if found[0] is None:
-            size, device = tensordict.batch_size[0], tensordict.get(STATE).device
-            return timing.fresh(size, self.coordinator.positions, device)
+            device = self.actor.out.weight.device
+            return timing.fresh(tensordict.batch_size[0], self.coordinator.positions, device)
         return Memory(*found)
 
 

@@ -20,6 +20,7 @@ ENVS = {
         "env.sim.num_users=4",
         "env.sim.horizon=7",
     ),
+    "combat": ("experiment=combat_commander", "opponent=pursuit", "env.sim.time_limit_s=7"),
 }
 
 

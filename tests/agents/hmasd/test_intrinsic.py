@@ -56,6 +56,19 @@ def test_who_cannot_tell_skills_apart_pays_nothing_or_the_chance_level(make_agen
     torch.testing.assert_close(total, torch.full_like(total, expected))
 
 
+def test_the_dead_are_paid_for_the_team_only(make_agent):
+    agent = make_agent("agent.k=3")
+    torch.nn.init.normal_(agent.discriminators.agent.out.weight)
+    rollout, _ = game.collect(agent.policy, 5)
+    alive = torch.rand(game.NUM_ENVS, 5, game.AGENTS, 1) > 0.5
+    living = paid(agent, block_of(rollout)).total
+    rollout["next", "agents", "alive"] = alive
+    found, shared = (
+        paid(agent, block_of(rollout), **changes).total for changes in ({}, {"lambda_indiv": 0.0})
+    )
+    torch.testing.assert_close(found, torch.where(alive.flatten(0, 1).squeeze(-1), living, shared))
+
+
 @pytest.mark.parametrize(
     ("ablation", "expected"),
     [
