@@ -1,4 +1,4 @@
-"""Passes over a whole batch: one gradient step for each, whose gradient may be gathered piece by piece."""
+"""Passes over a batch: a gradient step for each minibatch, whose gradient may be gathered piece by piece."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +12,14 @@ Loss = Callable[[Any], tuple[Tensor, Tensor]]  # of a batch: what to minimise, a
 
 
 def fit(
-    descent: Descent, loss: Loss, batch: Any, *, num_epochs: int, pieces: int, stopped: Tensor
+    descent: Descent,
+    loss: Loss,
+    batch: Any,
+    *,
+    num_epochs: int,
+    num_minibatches: int,
+    pieces: int,
+    stopped: Tensor,
 ) -> Tensor:
     """Means over the steps, as a row: were gradients broken, their norm, and the metrics of `loss`.
 
@@ -20,15 +27,26 @@ def fit(
     and comes to the same, because losses are means over rows.
     """
     steps: list[Tensor] = []
-    for _ in range(num_epochs):
+    minibatches = (part for _ in range(num_epochs) for part in _shuffled(batch, num_minibatches))
+    for minibatch in minibatches:
         metrics: list[Tensor] = []
-        for share, piece in _split(batch, pieces):
+        for share, piece in _split(minibatch, pieces):
             value, row = loss(piece)
             torch.autograd.backward(share * value)
             metrics.append(share * row.detach())
         broken, norm = descent.step(stopped)
         steps.append(torch.cat([torch.stack([broken.float(), norm]), torch.stack(metrics).sum(0)]))
     return torch.stack(steps).mean(0)
+
+
+def _shuffled(batch: Any, number: int) -> Iterator[Any]:
+    """The batch in so many parts of random rows; as it is, if that is one."""
+    if number == 1:
+        yield batch
+        return
+    order = torch.randperm(batch[0].shape[0], device=batch[0].device)
+    for index in order.chunk(number):
+        yield type(batch)(*(column[index] for column in batch))
 
 
 def _split(batch: Any, pieces: int) -> Iterator[tuple[float, Any]]:

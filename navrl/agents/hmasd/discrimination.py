@@ -69,6 +69,7 @@ class Discrimination:
                 loss,
                 outcomes,
                 num_epochs=self.options.num_epochs,
+                num_minibatches=1,
                 pieces=self.update.ppo.accumulate,
                 stopped=stopped,
             )

@@ -136,6 +136,7 @@ class HighLevel:
             self._loss,
             batch._replace(before=before, target=target),
             num_epochs=1 if bool(prepared.idle) else self.options.num_epochs,
+            num_minibatches=1,  # decisions are few
             pieces=self.update.ppo.accumulate,
             stopped=stopped | prepared.idle,
         )

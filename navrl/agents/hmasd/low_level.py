@@ -143,6 +143,7 @@ class LowLevel:
                 loss,
                 learned,
                 num_epochs=self.options.num_epochs,
+                num_minibatches=self.options.num_minibatches,
                 pieces=self.update.ppo.accumulate,
                 stopped=stopped,
             )

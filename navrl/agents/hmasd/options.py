@@ -29,6 +29,7 @@ class ActorOptions(NamedTuple):
     chunk_length: int
     entropy_coef: float
     num_epochs: int
+    num_minibatches: int
     learning_rate: float
     critic_learning_rate: float
 
@@ -98,6 +99,7 @@ def check_options(
             "learning_rate",
             "critic_learning_rate",
             "num_epochs",
+            "num_minibatches",
             "chunk_length",
             "width",
             "blocks",

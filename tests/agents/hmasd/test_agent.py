@@ -1,12 +1,14 @@
 """The whole agent: on-policy or not at all, every parameter learns, and states go on where they were."""
 
 import copy
+from typing import NamedTuple
 
 import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 
+from navrl.agents.epochs import fit
 from navrl.agents.hmasd.ablations import ABLATIONS
 from navrl.agents.hmasd.blocks import block_of
 from tests.agents.hmasd import game
@@ -109,6 +111,26 @@ def test_gradients_gathered_in_pieces_make_the_same_steps(make_agent):
     for name, tensor in weights(whole).items():
         torch.testing.assert_close(weights(pieces)[name], tensor, rtol=0.0, atol=2e-5)
     assert found[1] == pytest.approx(found[0], abs=1e-3)
+
+
+def test_minibatches_are_all_rows_once_in_a_pass(make_agent):
+    class Rows(NamedTuple):
+        number: torch.Tensor
+
+    descent = make_agent().low.descents["actor"]
+    seen = []
+
+    def loss(batch):
+        seen.append(batch.number.tolist())
+        return 0.0 * descent.parameters[0].sum(), batch.number.float().mean().reshape(1)
+
+    options = {"num_epochs": 2, "num_minibatches": 3, "pieces": 1, "stopped": torch.tensor(True)}
+    means = fit(descent, loss, Rows(torch.arange(9)), **options)
+    assert [len(rows) for rows in seen] == [3] * 6
+    for number in range(2):
+        rows = [row for part in seen[3 * number : 3 * number + 3] for row in part]
+        assert sorted(rows) == list(range(9)) != rows
+    assert means[-1] == 4.0
 
 
 def test_learning_rates_and_entropy_coefficients_fall(make_agent):
