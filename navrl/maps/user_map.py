@@ -1,6 +1,7 @@
 """A world of the user's own, from a file."""
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,6 +29,11 @@ class UserMap:
     def count(self) -> int:
         """How many boxes the file makes; no world has fewer, whatever is asked for."""
         return self.boxes.x.shape[1]
+
+    @property
+    def half_side_m(self) -> float:
+        """Unknown before the file is read; how many obstacles are in sight of a cell is counted then."""
+        return math.inf
 
     def make(self, key: Tensor, count: Tensor) -> Obstacles:
         """The world of the file for every key; all of it, whatever the count."""

@@ -40,7 +40,7 @@ class DrawnRoutes:
 
     z_m: Bounds  # heights of starts and goals
     distance_m: Bounds  # from start to goal
-    clearance_m: float  # from the obstacles to start and goal; 0: they may be anywhere
+    clearance_m: float  # from the obstacles to start and goal, which are inside of none in any case
     attempts: int  # per route
 
     def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -82,12 +82,13 @@ class DrawnRoutes:
     def _fits(self, obstacles: Obstacles, start: Tensor, goal: Tensor, possible: Tensor) -> Tensor:
         distance_m = (goal - start).square().sum(0).sqrt()
         fits = possible & (distance_m >= self.distance_m[0]) & (distance_m <= self.distance_m[1])
-        if self.clearance_m <= 0.0:
-            return fits
+        most_m = _outermost_m(obstacles) + self.clearance_m
         for points in (start, goal):  # the second is looked at only where the first is free
-            index = fits.flatten().nonzero().squeeze(1)
+            near = fits & (points[:2].abs().amax(0) <= most_m)
+            index = near.flatten().nonzero().squeeze(1)
             x, y, z = points.flatten(1)[:, index].unsqueeze(1)
-            free = clearance_m(*obstacles, x, y, z)[0] >= self.clearance_m
+            free_m = clearance_m(*obstacles, x, y, z)[0]
+            free = (free_m >= self.clearance_m) & (free_m > 0.0)
             fits = fits.flatten().index_put((index,), free).view_as(fits)
         return fits
 
@@ -186,6 +187,13 @@ class CrossingRoutes:
         size = (3, key.shape[0], count)
         start = torch.stack([start_x, y, z]).unsqueeze(1).expand(size).contiguous()
         goal = torch.stack([goal_x, -y, z]).unsqueeze(1).expand(size).contiguous()
+        for name, points in (("start", start), ("goal", goal)):
+            inside = int((clearance_m(*obstacles, *points) <= 0.0).sum())
+            if inside > 0:
+                raise ValueError(
+                    f"the {name} of {inside} of {points[0].numel()} routes is inside of an "
+                    "obstacle; raise half_length_m, so that they lie beyond the obstacles"
+                )
         return Routes(start, goal)
 
     def checked(self) -> Self:
@@ -193,6 +201,17 @@ class CrossingRoutes:
         for name in ("half_width_m", "half_length_m", "z_m"):
             require(self, name, 0.0 < getattr(self, name) < math.inf, "more than 0")
         return self
+
+
+def _outermost_m(obstacles: Obstacles) -> Tensor:
+    """No obstacle is farther east, west, north or south; 0 where there is none."""
+    boxes, cylinders = obstacles
+    corner_m = boxes.half_x_m + boxes.half_y_m  # at least as far as a corner is from the middle
+    reaches = [
+        torch.maximum(kind.x.abs(), kind.y.abs()) + reach_m
+        for kind, reach_m in ((boxes, corner_m), (cylinders, cylinders.radius_m))
+    ]
+    return torch.cat([reach.flatten() for reach in reaches] + [corner_m.new_zeros(1)]).amax()
 
 
 def _between(bounds: Bounds, draw: Tensor) -> Tensor:

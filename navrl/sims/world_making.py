@@ -40,6 +40,10 @@ class Map(Protocol):
     def count(self) -> int:
         """The most obstacles of a world."""
 
+    @property
+    def half_side_m(self) -> float:
+        """Obstacles lie within the square of these half sides; infinite where nobody drew them."""
+
     def make(self, key: Tensor, count: Tensor) -> Obstacles:
         """The worlds with these keys, int64 (G,), each with its count of obstacles, int64 (G,).
 
@@ -62,7 +66,8 @@ def make_worlds(
     """The worlds with these keys, and their tables.
 
     One in very many worlds has a place with more obstacles in sight than the tables hold. It is drawn
-    anew from the key that follows its own, so that a run does not end because of it.
+    anew from the key that follows its own, so that a run does not end because of it. Where most have,
+    drawing is of no use.
     """
     limits = (boxes_per_cell, cylinders_per_cell)
     obstacles = maker.make(key, count)
@@ -70,6 +75,8 @@ def make_worlds(
         try:
             return obstacles, _build(grid, obstacles, limits)
         except CrowdedError as error:
+            if int(error.worlds.sum()) > max(1, key.shape[0] // 2):
+                raise
             key = torch.where(error.worlds, random.mix(key), key)
             before, obstacles = obstacles, maker.make(key, count)
             same_boxes = torch.equal(before.boxes.x, obstacles.boxes.x)

@@ -84,7 +84,19 @@ class WorldTables:
         self.grid = Grid(
             half_extent_m=self._half_extent_m, cell_m=self._cell_m, reach_m=params.lidar.range_m
         )
+        self._check_density()
         self._openings: Openings | None = None
+
+    def _check_density(self) -> None:
+        """Before obstacles are placed, which takes long where there are too many."""
+        count, most = self._map.count, self._boxes_per_cell + self._cylinders_per_cell
+        seen = self.grid.least_in_sight(count, self._map.half_side_m)
+        if seen > most:
+            raise ValueError(
+                f"world.map.count = {count} is too dense: {seen} obstacles or more are in sight from some "
+                f"place, and world.boxes_per_cell + world.cylinders_per_cell = {most} are allowed; lower "
+                "world.map.count"
+            )
 
     def set_stages(self, stages: list[Difficulty], shares: dict[int, float]) -> None:
         """What the worlds that are made from now on are like."""

@@ -83,6 +83,17 @@ class Grid:
         """Cells in all."""
         return self.side * self.side
 
+    def least_in_sight(self, count: int, half_side_m: float) -> int:
+        """However `count` obstacles are spread over a square: some cell sees as many of them, or more.
+
+        Each is seen from all cells that a disc about it touches; so many cells share these sights.
+        """
+        disc_m = min(self.reach_m, self.half_extent_m - half_side_m)  # none leaves the grid
+        if disc_m <= 0.0:
+            return 0
+        sights = count * math.pi * (disc_m / self.cell_m) ** 2
+        return math.ceil(sights / (2.0 * (half_side_m + disc_m) / self.cell_m + 2.0) ** 2)
+
     def cell_index(self, x: Tensor, y: Tensor) -> Tensor:
         """The cell that holds the point, or the nearest one; int64, shape of x.
 

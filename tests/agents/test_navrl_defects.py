@@ -113,6 +113,25 @@ def test_the_clipped_value_loss_is_pessimistic_about_every_frame():
     assert value.grad.flatten().tolist() == [0.0, -1.0]  # the first has gained all it may
 
 
+def test_clipping_compares_values_in_the_units_of_now(make_navrl_agent):
+    """Rewards grow tenfold between two rollouts, the critic has not moved: no value has gained anything.
+
+    In the original the statistics move alone, so that the same weights claim other values than those told.
+    """
+    agent = make_navrl_agent()
+    agent.update(make_drone_rollout(agent))
+    scale, last = agent.value_scale, agent.critic.trunk.last
+    batch = agent._with_advantages(make_drone_rollout(agent, reward=44.0)).detach()
+    seen, told = batch.select("observation"), batch["state_value"].clone()
+    before = agent.critic(seen.copy())["state_value"].detach()
+    torch.testing.assert_close(scale.values(before), told, rtol=1e-4, atol=1e-3)
+    scale.learn(batch, last, torch.tensor(False))
+    now = agent.critic(seen.copy())["state_value"].detach()
+    torch.testing.assert_close(now, batch["state_value"], rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(scale.values(now), told, rtol=1e-4, atol=1e-2)
+    assert (scale.values(before) - told).abs().min() > 10.0  # as published
+
+
 def test_errors_beyond_delta_count_linearly():
     terms = LossTerms(0.1, 1e-3, 1.0, 10.0, None)
     errors = terms.value_error(torch.tensor([4.0, 30.0]), torch.zeros(2), torch.zeros(2))

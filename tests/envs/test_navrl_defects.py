@@ -4,6 +4,7 @@ Each test says again, in a few lines, what the original did, and shows that ours
 """
 
 import itertools
+import time
 import weakref
 
 import pytest
@@ -16,6 +17,7 @@ from navrl.rewards.navigation import jolt
 from navrl.sims import random
 from navrl.sims.moving import advance, opening
 from navrl.sims.navigation_state import horizontal_unit
+from tests.sims.maps import SMALL_PILLARS, made
 from tests.sims.obstacles import DT_S, begun, flown, keys, moving_params, vectors
 
 _SMALL = (
@@ -119,6 +121,34 @@ def test_5_placement_asks_neither_the_clock_nor_shared_random_numbers():
     with env.other_episodes(5):
         env.reset()
     assert torch.equal(torch.get_rng_state(), before)  # the original seeded everything anew
+
+
+def placed_as_published(now_s):
+    """Homes of the original: after 0.1 s without a free place they may be nearer to each other."""
+    generator, homes, apart_m, since_s = torch.Generator().manual_seed(0), [], 4.47, now_s()
+    while len(homes) < 40:
+        home = 40.0 * torch.rand(2, generator=generator) - 20.0
+        if all((home - other).norm() > apart_m for other in homes):
+            homes.append(home)
+            since_s = now_s()
+        elif now_s() - since_s > 0.1:
+            apart_m, since_s = 0.8 * apart_m, now_s()
+    return torch.stack(homes)
+
+
+def test_5_a_slow_machine_places_as_a_fast_one_does(monkeypatch):
+    homes, places, boxes = [], [], []
+    for tick_s in (1e-4, 0.03):
+        clock = itertools.count(0.0, tick_s)
+        for name in ("time", "monotonic", "perf_counter", "process_time"):
+            monkeypatch.setattr(time, name, clock.__next__)
+        homes.append(placed_as_published(time.time))
+        places.append(begun(moving_params(), 4).home.x)
+        boxes.append(made(SMALL_PILLARS, range(2)).boxes.x)
+        monkeypatch.undo()
+    assert not torch.equal(*homes)
+    assert torch.equal(*places)
+    assert torch.equal(*boxes)
 
 
 def test_6_goals_are_drawn_evenly_up_and_down():

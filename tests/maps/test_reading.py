@@ -187,6 +187,11 @@ def test_an_array_that_promises_more_than_it_holds(tmp_path):
     assert "no complete .npy array" in refused(written(path, huge))
 
 
+@pytest.mark.parametrize("suffix", ["npy", "pcd", "png"])
+def test_text_is_no_map_whatever_its_name(tmp_path, suffix):
+    assert "cannot be used" in refused(written(tmp_path / f"notes.{suffix}", b"walls, mostly\n"))
+
+
 def test_too_many_boxes(tmp_path):
     path = saved(tmp_path / "map.npy", np.diag([100] * 30))
     assert "makes 30 boxes, and max_boxes=29 are allowed" in refused(path, max_boxes=29)

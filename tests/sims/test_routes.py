@@ -174,6 +174,27 @@ def test_routes_depend_on_the_key_only(maker, forest):
     assert not torch.equal(together.start[:, 0], together.start[:, 1])
 
 
+def test_without_a_clearance_nobody_begins_or_arrives_inside_of_an_obstacle(forest):
+    routes = dataclasses.replace(FREE, clearance_m=0.0).checked().make(keys(range(4)), forest, 60)
+    gaps = [
+        clearance(*forest, world, point)
+        for points in routes
+        for world in range(4)
+        for point in points[:, world].T.double().tolist()
+    ]
+    assert 0.0 < min(gaps) < 0.3
+
+
+def test_a_crossing_that_ends_inside_of_an_obstacle_is_an_error():
+    plate, maker = low_plate(2.5), CrossingRoutes(half_width_m=16.0, half_length_m=24.0, z_m=2.0)
+    with pytest.raises(
+        ValueError, match=r"^the start of 3 of 3 routes is inside .* raise half_length_m"
+    ):
+        maker.make(keys([0]), plate, 3)
+    beyond = dataclasses.replace(maker, half_length_m=30.5)
+    assert beyond.make(keys([0]), plate, 3).goal.shape == (3, 1, 3)
+
+
 def low_plate(top_m):
     """One box under the whole rectangle of FREE."""
     one = torch.ones((1, 1))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from navrl.sims.forest_map import ForestMap
+from navrl.sims.navrl_map import NavRLMap
 from navrl.sims.world_making import make_worlds
 from navrl.sims.worlds import Grid
 from tests.sims.maps import FOREST, PILLARS, SHAPES, SMALL_PILLARS, fields, keys, made
@@ -141,7 +142,9 @@ def test_only_worlds_with_a_crowded_place_are_drawn_anew():
     assert torch.equal(alone.boxes.y[0], tight.boxes.y[crowded][0])
 
 
-def test_tables_that_are_too_small_for_most_worlds_are_an_error():
+def test_tables_that_are_too_small_for_most_worlds_are_an_error_at_once(monkeypatch):
+    calls, make = [], NavRLMap.make
+    monkeypatch.setattr(NavRLMap, "make", lambda *arguments: calls.append(1) or make(*arguments))
     with pytest.raises(ValueError, match="raise boxes_per_cell"):
         make_worlds(
             SMALL_PILLARS,
@@ -151,3 +154,4 @@ def test_tables_that_are_too_small_for_most_worlds_are_an_error():
             boxes_per_cell=3,
             cylinders_per_cell=0,
         )
+    assert len(calls) == 1  # and are not drawn again, which takes long in a dense world

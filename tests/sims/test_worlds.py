@@ -197,6 +197,25 @@ def test_the_table_of_a_world_does_not_depend_on_the_others(monkeypatch):
     assert torch.equal(together[2:], build_cells(GRID, last, limit=24, option="boxes_per_cell"))
 
 
+def test_what_is_in_sight_at_least_holds_for_obstacles_on_a_lattice():
+    """144 posts about a metre apart see no cell more than others, and the fullest cell is near the bound."""
+    grid, place = Grid(half_extent_m=9.0, cell_m=0.5, reach_m=2.5), torch.linspace(-6.0, 6.0, 12)
+    x, y = (axis.flatten()[None] for axis in torch.meshgrid(place, place, indexing="ij"))
+    posts = Cylinders(x, y, *(torch.zeros_like(x) for _ in range(3)))
+    table = build_cells(grid, posts, limit=64, option="cylinders_per_cell")
+    fullest = int((table < 144).sum(-1).max())
+    # Discs of pi * 5^2 cells, shared by the cells of 17 m by 17 m and a row of them on either side
+    bound = math.ceil(144 * math.pi * 25 / 36**2)
+    assert grid.least_in_sight(144, 6.0) == bound
+    assert bound <= fullest <= 4 * bound
+
+
+def test_discs_that_leave_the_grid_are_cut_down_to_it():
+    grid = Grid(half_extent_m=9.0, cell_m=0.5, reach_m=20.0)
+    assert grid.least_in_sight(144, 6.0) == math.ceil(144 * math.pi * 36 / 38**2)
+    assert grid.least_in_sight(144, 9.0) == grid.least_in_sight(144, math.inf) == 0
+
+
 @pytest.mark.parametrize("sizes", [(0.0, 1.0, 4.0), (9.0, -1.0, 4.0), (9.0, 1.0, math.inf)])
 def test_a_grid_without_cells_is_an_error(sizes):
     half_extent_m, cell_m, reach_m = sizes
