@@ -76,7 +76,7 @@ conf: setup  ## every YAML option against its constructor
 	$(PY) -m pytest -q tests/test_conf.py
 
 bench: setup  ## where the time of a training run goes
-	$(PY) scripts/bench_train.py $(ARGS)
+	$(PY) -m navrl.bench $(ARGS)
 
 clean:  ## remove caches and builds; keeps .venv and outputs/
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

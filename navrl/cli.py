@@ -34,6 +34,7 @@ COMMANDS = {
     "spacetime": Command(
         "navrl.spacetime", "can he still get away, can I?", "navrl spacetime --range 20000"
     ),
+    "bench": Command("navrl.bench", "time training and its parts", "navrl bench env=combat"),
     "bench-navigation": Command(
         "navrl.bench_navigation", "fly planners and policies", "navrl bench-navigation latest"
     ),

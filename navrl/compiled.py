@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from navrl.sims.one_node import cacheable
+
 # Without the first four Inductor cuts a decision into dozens of small loops and is four times slower. The
 # next six make it compile in a fraction of the time: what several values need is computed once instead of in
 # each of them (it stays in registers all the same), few pairs of loops are looked at, no tail is vectorised.
@@ -25,6 +27,14 @@ _TUNING = {
     "cpp.enable_loop_tail_vec": False,
     "cpp.enable_floating_point_contract_flag": "fast",  # a * b + c in one instruction
     "size_asserts": False,
+}
+
+# Graphs that call what torch does not know, or does not trust, are compiled anew in every process, in ten
+# times the time, unless it is named here together with something that changes when it does.
+_CACHEABLE = "unsafe_marked_cacheable_functions"
+_AUTOCAST = {
+    f"torch.amp.autocast_mode.{name}": str(torch.__version__)
+    for name in ("_enter_autocast", "_exit_autocast")
 }
 
 # What a step reads besides tensors never changes; to check it costs more than the step's overhead.
@@ -84,7 +94,8 @@ class Compiled:
         return result
 
     def _options(self) -> dict[str, Any]:
-        return {**_known(_TUNING), **_GUARDS}
+        tuning = {**_TUNING, _CACHEABLE: cacheable()}
+        return {**_known(tuning), **_GUARDS}
 
 
 class CompiledEach:
@@ -113,7 +124,7 @@ class CompiledGradients(Compiled):
         return super()._first(*args)
 
     def _options(self) -> dict[str, Any]:
-        return _GUARDS
+        return {**_known({_CACHEABLE: _AUTOCAST}), **_GUARDS}
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
+from navrl.sections import Sections
+
 _MEBIBYTE = 1024.0 * 1024.0
 _ASIDE = ("curriculum", "evaluate")  # sections that examine and collect nothing
+_RATED = ("collect", "update")  # sections that every frame goes through
 
 
 class Monitor:
-    """Named wall-clock sections and rates; on CUDA sections are events, read only in `pop`."""
+    """Sections of an iteration, rates and memory."""
 
     def __init__(
         self,
@@ -27,70 +31,49 @@ class Monitor:
         start_frames: int,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._cuda = torch.device(device).type == "cuda"
         self._device = torch.device(device)
         self._total_frames = total_frames
         self._frames = self._start_frames = start_frames
         self._aside_s = 0.0  # of all iterations
         self._clock = clock
         self._since = clock()
-        self._seconds: dict[str, float] = {}
-        self._events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
+        self._sections = Sections(device, clock=clock)
+        self.section = self._sections.section
 
-    @contextlib.contextmanager
-    def section(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to `time/<name>`."""
-        if self._cuda:
-            start, end = _event(), _event()
-            start.record()
-            try:
-                yield
-            finally:
-                end.record()
-                self._events.append((name, start, end))
-            return
-        began = self._clock()
-        try:
-            yield
-        finally:
-            self._add(name, self._clock() - began)
+    def pop(self, frames: int) -> dict[str, float]:
+        """Seconds, rates and memory since the last `pop`; `frames` counts from the run's start."""
+        seconds = self._sections.read()
+        metrics = {f"time/{name}": each for name, each in seconds.items()}
+        metrics |= {"time/iteration": self._clock() - self._since, **self._rates(frames, seconds)}
+        metrics |= memory(self._device)
+        self._frames, self._since = frames, self._clock()
+        return metrics
 
-    def rates(self, frames: int) -> dict[str, float]:
-        """Frames per second since the last `pop`, overall and while collecting, and the ETA.
+    def summary(self) -> dict[str, float]:
+        """Median and 95th percentile of every section over the latest iterations."""
+        return {
+            f"time/{name}_{which}": seconds
+            for name, spread in self._sections.spread().items()
+            for which, seconds in spread._asdict().items()
+        }
+
+    def _rates(self, frames: int, seconds: dict[str, float]) -> dict[str, float]:
+        """Frames per second since the last `pop`, overall and of the main sections, and the ETA.
 
         Examinations count in the ETA only: as much time for every frame as they have taken so far.
         """
         done = frames - self._frames
-        aside_s = sum(self._seconds.get(name, 0.0) for name in _ASIDE)
-        rates = {"time/fps": _per_second(done, self._clock() - self._since - aside_s)}
-        if "collect" in self._seconds:
-            rates["time/collect_fps"] = _per_second(done, self._seconds["collect"])
+        aside_s = sum(seconds.get(name, 0.0) for name in _ASIDE)
+        self._aside_s += aside_s
+        fps = _per_second(done, self._clock() - self._since - aside_s)
+        rates = {
+            f"time/{name}_fps": _per_second(done, seconds[name])
+            for name in _RATED
+            if name in seconds
+        }
         left = max(0, self._total_frames - frames)
-        examining_s = (self._aside_s + aside_s) * left / max(1, frames - self._start_frames)
-        rates["time/eta_s"] = eta_s(left, rates["time/fps"]) + examining_s
-        return rates
-
-    def pop(self, frames: int) -> dict[str, float]:
-        """Seconds, rates and memory since the last `pop`; `frames` counts from the run's start."""
-        self._read_events()
-        metrics = {f"time/{name}": seconds for name, seconds in self._seconds.items()}
-        metrics |= {"time/iteration": self._clock() - self._since, **self.rates(frames)}
-        metrics["memory/rss_mb"] = rss_mb()
-        if self._cuda:
-            metrics["memory/cuda_mb"] = torch.cuda.max_memory_allocated(self._device) / _MEBIBYTE
-        self._aside_s += sum(self._seconds.get(name, 0.0) for name in _ASIDE)
-        self._seconds.clear()
-        self._frames, self._since = frames, self._clock()
-        return metrics
-
-    def _read_events(self) -> None:
-        for name, start, end in self._events:
-            end.synchronize()  # the only wait, once per iteration
-            self._add(name, start.elapsed_time(end) / 1000.0)
-        self._events.clear()
-
-    def _add(self, name: str, seconds: float) -> None:
-        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+        examining_s = self._aside_s * left / max(1, frames - self._start_frames)
+        return {"time/fps": fps, **rates, "time/eta_s": eta_s(left, fps) + examining_s}
 
 
 def eta_s(frames_left: int, fps: float) -> float:
@@ -100,19 +83,52 @@ def eta_s(frames_left: int, fps: float) -> float:
     return frames_left / fps if fps > 0.0 else math.inf
 
 
-def rss_mb() -> float:
-    """Resident memory of this process in MiB; its peak where the system tells no more."""
+def memory(device: torch.device) -> dict[str, float]:
+    """MiB that this process holds now, and the most that it has held, on the host and on the device."""
+    now, peak = rss_mb()
+    found = {"memory/rss_mb": now, "memory/rss_peak_mb": peak}
+    if device.type == "cuda":
+        found["memory/cuda_mb"] = torch.cuda.memory_allocated(device) / _MEBIBYTE
+        found["memory/cuda_peak_mb"] = torch.cuda.max_memory_allocated(device) / _MEBIBYTE
+    return found
+
+
+def reset_peak(device: torch.device) -> None:
+    """Let the most memory held be counted from now on, where the system can."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-            if line.startswith("VmRSS:"):
-                return float(line.split()[1]) / 1024.0
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def available_mb(device: torch.device) -> float:
+    """MiB that this process holds or could get without anybody swapping."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return (free + torch.cuda.memory_reserved(device)) / _MEBIBYTE
+    with contextlib.suppress(OSError):
+        found = _kilobytes("/proc/meminfo")
+        if "MemAvailable" in found:
+            return found["MemAvailable"] / 1024.0 + rss_mb()[0]
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _MEBIBYTE
+
+
+def rss_mb() -> tuple[float, float]:
+    """Resident memory of this process in MiB, now and at most; the latter twice where no more is known."""
+    with contextlib.suppress(OSError):
+        found = _kilobytes("/proc/self/status")
+        if "VmRSS" in found and "VmHWM" in found:
+            return found["VmRSS"] / 1024.0, found["VmHWM"] / 1024.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / _MEBIBYTE if sys.platform == "darwin" else peak / 1024.0
+    peak /= _MEBIBYTE if sys.platform == "darwin" else 1024.0
+    return peak, peak
+
+
+def _kilobytes(file: str) -> dict[str, float]:
+    """The lines of such a file that name an amount."""
+    rows = (line.split() for line in Path(file).read_text(encoding="utf-8").splitlines())
+    return {row[0].rstrip(":"): float(row[1]) for row in rows if row[-1] == "kB"}
 
 
 def _per_second(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0.0 else 0.0
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

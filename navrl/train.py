@@ -177,7 +177,7 @@ def _loop(
                 save(records, state, _score(cfg, env, metrics), stage, last=last)
         if last:
             break
-    return metrics | {"iteration": iteration}
+    return metrics | monitor.summary() | {"iteration": iteration}
 
 
 def _build(start: Start) -> Learners:

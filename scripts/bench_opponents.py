@@ -17,8 +17,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from bench_train import alternate
 from navrl.config import build, compose
+from navrl.measuring import alternate
 from navrl.opponents.base import Command, Pilot
 from navrl.opponents.frozen import Frozen, Seat
 from navrl.opponents.league import League
@@ -69,7 +69,7 @@ def measure(overrides: list[str], opponents: tuple[str, ...], repeats: int) -> d
     for name in (NOBODY, *opponents):
         _, rollouts = collection(overrides, name)
         sections[name] = functools.partial(next, rollouts)
-    return alternate(sections, repeats)
+    return {name: spread.p50 * 1000.0 for name, spread in alternate(sections, repeats).items()}
 
 
 def collection(overrides: list[str], opponent: str) -> tuple[Any, Iterator[TensorDictBase]]:

@@ -9,6 +9,7 @@ import warnings
 import pytest
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
+from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_node_safe
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
 from navrl.compiled import Compiled, CompiledGradients
@@ -70,6 +71,26 @@ def test_a_mistake_in_the_function_is_no_compilation_failure(monkeypatch):
     break_compilation(monkeypatch, KeyError("thrust"), at_first_call=True)
     with pytest.raises(KeyError, match="thrust"):
         Compiled(double, "auto")(torch.ones(2))
+
+
+def test_a_gradient_step_in_bf16_is_kept_for_the_next_process():
+    def step(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return (x @ x).float().sum()
+
+    kept = CompiledGradients(step, "on")._options()["unsafe_marked_cacheable_functions"]
+    seen = []
+
+    def backend(graph, _):
+        seen.extend(graph.graph.nodes)
+        with torch._inductor.config.patch(unsafe_marked_cacheable_functions=kept):
+            for node in seen:
+                check_node_safe(node)
+        return graph.forward
+
+    torch.compile(step, backend=backend, fullgraph=True)(torch.ones(2, 2))
+    with pytest.raises(BypassAOTAutogradCache):  # what is named there is needed
+        [check_node_safe(node) for node in seen]
 
 
 def test_off_never_compiles(monkeypatch):

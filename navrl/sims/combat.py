@@ -25,12 +25,12 @@ from navrl.sims.combat_state import (
     split_motion,
 )
 from navrl.sims.combat_tick import Bodies, Crafts, Orders, Pair, Shots, at_targets, targets, tick
-from navrl.sims.flight import Motion, renormalised
+from navrl.sims.flight import Body, Motion, renormalised
 from navrl.sims.launch import Armed, launch
+from navrl.sims.one_node import one_node
 
 # Dynamo need not interpret a tick's Python ten times over to find the same operations.
-_as_one_node: Any = torch.compiler.allow_in_graph  # it is not annotated
-_tick = _as_one_node(tick)
+_tick = one_node(tick, CombatParams, Body, Orders, Bodies, Crafts, Shots, Motion)
 
 
 def advance(
