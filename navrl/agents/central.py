@@ -4,7 +4,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite
 
-from navrl.agents.encoders import Leaves
+from navrl.agents.encoders import Leaves, observation_leaves
 from navrl.agents.networks import Critic, NetworkOptions, Trunk, trunks
 from navrl.agents.team import CENTRAL, GROUP, state_of
 from navrl.agents.values import ValueScale
@@ -14,16 +14,17 @@ _TEAM = "team"
 
 
 class CentralCritic(Critic):
-    """The state of a team, or all that its agents see, to its value.
+    """The state of a team, or all that its agents see, and with `own_view` what each sees itself, to values.
 
     It is told whose value is asked for only where agents have rewards of their own. Else these inputs are
-    zeros: the agents of a team share a reward, so they have the same value.
+    zeros: the agents of a team share a reward, so without views of their own they have the same value.
     """
 
     trunk: Trunk
 
-    def __init__(self, *, trunk: Trunk, scale: ValueScale) -> None:
+    def __init__(self, *, trunk: Trunk, scale: ValueScale, own_view: bool) -> None:
         super().__init__(trunk=trunk, scale=scale)
+        self.own_view = own_view
         self.in_keys = [(CENTRAL, leaf) for leaf in trunk.leaves]
 
     def informed(self, rollout: TensorDictBase) -> TensorDictBase:
@@ -34,7 +35,8 @@ class CentralCritic(Critic):
             group, team = frames.get(GROUP), state_of(frames)
             num_agents = group.shape[-1]
             flags = torch.eye(num_agents, device=team.device) * float(own_reward)
-            told = {
+            told = dict(group.get("observation").items()) if self.own_view else {}
+            told |= {
                 AGENT_ID: flags.expand(*group.shape, num_agents),
                 _TEAM: team.unsqueeze(-2).expand(*group.shape, team.shape[-1]),
             }
@@ -50,7 +52,9 @@ def central_critic(
     observation_spec: Composite, options: NetworkOptions, scale: ValueScale
 ) -> CentralCritic:
     """A critic for the state of this env, or for its observations where it has no state."""
-    width = state_of(observation_spec.zero()).shape[-1]
-    leaves = Leaves({AGENT_ID: observation_spec[GROUP].shape[-1], _TEAM: width}, {}, {})
-    trunk = trunks(CENTRAL, leaves, options)
-    return CentralCritic(trunk=trunk(outputs=1, output_gain=1.0), scale=scale)
+    group, width = observation_spec[GROUP], state_of(observation_spec.zero()).shape[-1]
+    own_view = options.team.critic == "both"
+    leaves = observation_leaves(group) if own_view else Leaves({}, {}, {})
+    leaves = leaves._replace(vectors={AGENT_ID: group.shape[-1], _TEAM: width, **leaves.vectors})
+    trunk = trunks(CENTRAL, leaves, options)(outputs=1, output_gain=1.0)
+    return CentralCritic(trunk=trunk, scale=scale, own_view=own_view)

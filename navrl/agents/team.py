@@ -26,7 +26,7 @@ _TEAM = ("reward", "done", "terminated", "truncated")
 class TeamOptions(NamedTuple):
     """What YAML says of the agents of a team; for one agent all is as in INDEPENDENT."""
 
-    critic: str  # own: sees what its agent sees | central: sees what the whole team does
+    critic: str  # own: sees what its agent sees | central: what the whole team does | both
     share_actor: bool
     agent_id: bool  # whether networks are told which agent they act for
 

@@ -15,7 +15,7 @@ from navrl.agents.team import GROUP, TeamOptions, action_of, group_of
 from navrl.agents.values import ValueScale
 from navrl.specs import AGENT_ID
 
-CRITICS = ("own", "central")
+CRITICS = ("own", "central", "both")
 
 
 class SeparateActors(nn.Module):
@@ -105,7 +105,7 @@ def team_networks(
         group=GROUP,
         masked="action_mask" in spec,
     )
-    if team.critic == "central":
+    if team.critic != "own":
         return policy, central_critic(observation_spec, options, scale)
     return policy, Critic(trunk=trunk(outputs=1, output_gain=1.0), scale=scale)
 

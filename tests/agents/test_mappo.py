@@ -25,7 +25,7 @@ from tests.agents.squad import (
 MAPPO = {"value_normalisation": "ema", "value_clip": 0.2, "huber_delta": 10.0}
 VARIANTS = [
     TeamOptions(critic=critic, share_actor=shared, agent_id=known)
-    for critic in ("own", "central")
+    for critic in ("own", "central", "both")
     for shared in (True, False)
     for known in (True, False)
 ]
@@ -66,6 +66,32 @@ def test_agents_of_a_team_have_the_same_value_and_teams_have_not(make_team):
     shared = advantages[:, :1].expand_as(advantages)
     torch.testing.assert_close(advantages, shared, rtol=0.0, atol=1e-5)
     assert advantages[:, 0].std() > 0.1
+
+
+def test_who_sees_the_team_and_its_own_view_has_a_value_of_its_own(make_team):
+    """And it is still told what its mates see."""
+    agent = make_team(critic="both", mortal=False)
+    rollout = make_team_rollout(agent, mortal=False)
+    before = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    assert ((before[:, 0] - before[:, 1]).abs() > 1e-5).all()
+    rollout["agents", "observation", "mates"][0, 2, 1] += 1.0
+    rollout["agents", "observation", "mates_mask"][0, 2, 1] = True
+    after = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    change = (before - after).abs()
+    assert (change[0, :, 2] > 1e-5).all()
+    assert (change > 1e-5).sum() == AGENTS
+
+
+def test_with_its_own_view_a_critic_needs_nobody_to_say_whose_value_is_asked_for(make_team):
+    """Agents that see the same, in a team that sees the same, expect the same."""
+    agent = make_team(critic="both", mortal=False)
+    rollout = make_team_rollout(agent, mortal=False)
+    for frames in (rollout, rollout["next"]):
+        for name, leaf in frames["agents", "observation"].items():
+            leaf.copy_(leaf[:, :, :1].expand_as(leaf))
+            assert name in {"ego", "mates", "mates_mask"}
+    values = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    torch.testing.assert_close(values, values[:, :1].expand_as(values), rtol=0.0, atol=1e-6)
 
 
 def test_agents_with_rewards_of_their_own_have_values_of_their_own(make_team):
@@ -235,7 +261,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(make_agent, make_team):
     with pytest.raises(ValueError, match=r"expected a team.*use agent=ppo"):
         make_agent(team=central)
     with pytest.raises(
-        ValueError, match=r"agent\.team\.critic = 'mine'; expected one of own, central"
+        ValueError, match=r"agent\.team\.critic = 'mine'; expected one of own, central, both"
     ):
         make_team(critic="mine")
     with pytest.raises(ValueError, match=r"use agent\.network=separate"):
