@@ -12,7 +12,7 @@ PIP        := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -c co
 # `check` runs its parts in the order written, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-commands test-browser learn check format format-check lint types imports deps size conf bench clean
+.PHONY: help setup train train-sync test test-commands test-browser learn check format format-check lint types imports deps size conf bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 train: setup  ## train a demonstration policy; ARGS adds Hydra options
 	$(PY) -m navrl.train env=combat agent=ppo experiment=demo $(ARGS)
+
+train-sync: setup  ## train a team in synchronous rounds; ARGS adds options of scripts/train_sync.sh
+	scripts/train_sync.sh $(ARGS)
 
 test: setup  ## fast tests
 	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)

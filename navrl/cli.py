@@ -25,6 +25,7 @@ COMMANDS = {
     "evaluate": Command(
         "navrl.evaluate", "measure a policy", "navrl evaluate checkpoint=outputs/latest"
     ),
+    "report": Command("navrl.report", "curves and tables of runs", "navrl report latest"),
     "replay": Command(
         "navrl.replay", "play one episode into an HTML file", "navrl replay best --opponent crank"
     ),

@@ -50,7 +50,7 @@ def parser_of(
 
 def files_of(where: str, folder: str, listed: Callable[[Path], list[Path]]) -> list[Path]:
     """The files that `listed` finds in that folder of the run that is meant, or the one that is named."""
-    place = _place(where)
+    place = place_of(where)
     if place.is_file():  # one called latest or best only says which one
         return [find(where, OUTPUTS) if place.name in (LATEST, BEST) else place]
     for inside in (place / folder, place):
@@ -61,7 +61,8 @@ def files_of(where: str, folder: str, listed: Callable[[Path], list[Path]]) -> l
     )
 
 
-def _place(where: str) -> Path:
+def place_of(where: str) -> Path:
+    """The folder or file that is meant: by latest or best, or by a path, also one in outputs/."""
     run = latest_run(OUTPUTS) if where == LATEST else None
     if run is not None:
         return run

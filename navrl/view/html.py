@@ -1,7 +1,8 @@
-"""One replay as one HTML file that needs nothing else: no network, no server, no second file.
+"""One page as one HTML file that needs nothing else: no network, no server, no second file.
 
-template.html holds what every replay has (title, player, help); a scene adds its markup and scripts. The
-page's own security policy lets a browser run exactly these scripts and fetch nothing.
+template.html holds what every page has, player.html what every replay adds (player, help); a scene brings
+its own markup and scripts. The page's own security policy lets a browser run exactly these scripts and
+fetch nothing.
 """
 
 import base64
@@ -13,22 +14,25 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-_SHARED = ("theme.js", "track.js", "pointers.js", "player.js", "plane.js")
+_PLAYED = ("track.js", "pointers.js", "player.js", "plane.js")
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 class Scene(NamedTuple):
-    """What a kind of replay adds to the page: files of navrl/view/page."""
+    """What a kind of page adds: files of navrl/view/page."""
 
     markup: str
+    below: str  # the stage
     styles: tuple[str, ...]
     scripts: tuple[str, ...]  # the last one starts everything
 
 
 COMBAT = Scene(
     "combat.html",
+    "player.html",
     (),
     (
+        *_PLAYED,
         "graph_data.js",
         "perspective.js",
         "graph3d.js",
@@ -42,8 +46,10 @@ COMBAT = Scene(
 
 NAVIGATION = Scene(
     "navigation.html",
+    "player.html",
     ("navigation.css",),
     (
+        *_PLAYED,
         "navigation_data.js",
         "navigation_world.js",
         "navigation_lidar.js",
@@ -55,10 +61,12 @@ NAVIGATION = Scene(
     ),
 )
 
+REPORT = Scene("report.html", "", ("report.css",), ("report_chart.js", "report.js"))
+
 
 def page(scene: Scene, data: Mapping[str, Any]) -> str:
     """The whole file; data["title"] names it, and the scene's scripts find the rest."""
-    scripts = [_read(name) for name in (*_SHARED, *scene.scripts)]
+    scripts = [_read(name) for name in ("theme.js", *scene.scripts)]
     style = "\n".join(_read(name) for name in ("style.css", *scene.styles))
     parts = {
         "title": html.escape(str(data["title"])),
@@ -66,6 +74,7 @@ def page(scene: Scene, data: Mapping[str, Any]) -> str:
         "style_hash": _hash(style),
         "script_hashes": " ".join(map(_hash, scripts)),
         "stage": _read(scene.markup),
+        "below": _read(scene.below) if scene.below else "",
         # A '<' could end the element or begin a comment; inside a JSON string this means the same.
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, NAVIGATION, page
+from navrl.view.html import COMBAT, NAVIGATION, REPORT, page
 
-SCENES = pytest.mark.parametrize("scene", [COMBAT, NAVIGATION], ids=["combat", "navigation"])
+ALL = {"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT}
+SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)
 PAGE = Path(navrl.view.__file__).parent / "page"
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> {{data}} \u2028 \"quoted\" & 'single' \\u003c"
 
@@ -62,7 +63,7 @@ def test_it_points_at_nothing_outside(scene):
 
 
 def test_every_file_of_the_page_is_used_and_short():
-    text = page(COMBAT, {"title": "x"}) + page(NAVIGATION, {"title": "x"})
+    text = "".join(page(scene, {"title": "x"}) for scene in ALL.values())
     for file in PAGE.iterdir():
         content = file.read_text(encoding="utf-8")
         assert len(content.splitlines()) <= 300, file.name

@@ -1,0 +1,48 @@
+"""Run folders as the train command leaves them, without training."""
+
+import json
+
+CONFIG = "env: {{name: {env}, objective: success}}\nagent: {{name: {agent}}}\nseed: {seed}\n"
+
+
+def write_run(path, *, env="alice_and_bob", agent="hmasd", seed=0, rounds=12, said=()):
+    """A run that learned, with the rows of its rounds and one late evaluation."""
+    path.mkdir(parents=True)
+    (path / "config.yaml").write_text(CONFIG.format(env=env, agent=agent, seed=seed))
+    words = [f"env={env}", f"agent={agent}", f"seed={seed}", *said]
+    (path / "overrides.yaml").write_text("".join(f"- {json.dumps(word)}\n" for word in words))
+    (path / "status.json").write_text('{"state": "finished"}\n')
+    (path / "summary.json").write_text(json.dumps({f"eval/{env}/success": 0.9 + 0.01 * seed}))
+    rows = [row(i, seed, rounds, agent) for i in range(1, rounds + 1)]
+    rows.append({"iteration": rounds // 2, "frames": 1000 * (rounds // 2), "eval/success": 0.5})
+    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    return path
+
+
+def row(iteration, seed, rounds, agent):
+    """What a round is like."""
+    done = iteration / rounds
+    skills = {
+        **{f"skill/usage_Z_{i}": share for i, share in enumerate((1 - done / 2, done / 2))},
+        **{f"skill/usage_z_{i}": 0.25 for i in range(4)},
+        **{"skill/switches": 0.5, "skill/entropy_team": 0.69 * (1 - done)},
+        **{"sync/high_by_reason/interval": 40.0, "sync/high_by_reason/batch_end": 8.0},
+    }
+    return {
+        **{"iteration": iteration, "frames": 1000 * iteration},
+        **{
+            "episode/success": done * (0.9 + 0.03 * seed),
+            "episode/return": done,
+            "episode/count": 9.0,
+        },
+        **{"reward/team": done, "reward/diamond": None if iteration == 1 else 0.1 * seed},
+        **(skills if agent == "hmasd" else {}),
+        **{"loss/policy": 0.1 / iteration, "policy/entropy": 1.6 - done, "sync/replay_error": 1e-7},
+        **{
+            "time/iteration": 2.0,
+            "time/collect": 1.2,
+            "time/update": 0.7,
+            "time/fps": 500.0 + seed,
+        },
+        "memory/rss_mb": 300.0,
+    }

@@ -1,0 +1,116 @@
+"""Curves over runs by hand, and which charts a report has for which metrics."""
+
+import math
+
+import pytest
+
+from navrl.view.curves import Axis, axis, band, curve
+from navrl.view.report import Run, report
+
+
+def rows(*values, metric="episode/win", every=10):
+    """A row every so many frames."""
+    return [
+        {"frames": every * (i + 1), "iteration": i + 1, metric: v} for i, v in enumerate(values)
+    ]
+
+
+def test_every_round_is_a_point_of_its_own_up_to_a_screenful():
+    assert axis([rows(1.0, 2.0, 3.0), rows(1.0)]) == Axis(10.0, 3)
+    assert axis([rows(1.0, 2.0, 3.0)]).ends == [10, 20, 30]
+    assert axis([rows(*[0.0] * 1000)]) == Axis(10_000 / 240, 240)
+    assert axis([[]]) == Axis(1.0, 1)
+
+
+@pytest.mark.parametrize("every", [1, 3, 7, 128, 32_768])
+def test_a_round_is_in_the_step_that_it_ends(every):
+    on = axis([rows(*range(240), every=every)])
+    assert curve(rows(*range(1, 241), every=every), "episode/win", on) == [*range(1, 241)]
+
+
+def test_a_step_is_the_mean_of_what_is_known_in_it():
+    on = Axis(20.0, 3)
+    run = rows(1.0, 3.0, math.nan, 5.0, 7.0, math.nan)
+    assert curve(run, "episode/win", on) == [2.0, 5.0, 7.0]
+    assert curve(run, "episode/loss", on) == [None, None, None]
+
+
+def test_a_band_by_hand():
+    found = band([[1.0, None, 4.0], [3.0, None, None], [5.0, 2.0, 6.0]])
+    assert found.mean == [3.0, 2.0, 5.0]
+    assert found.deviation == [2.0, None, 1.4142]  # 2 = sqrt((4 + 0 + 4) / 2)
+
+
+def run(name, metrics, *, label="game", seed=0, summary=None):
+    """Two rounds that know these metrics."""
+    known = [{"iteration": i, "frames": 100.0 * i, **metrics} for i in (1, 2)]
+    return Run(name, label, seed, "finished", "win", known, summary or {})
+
+
+def sections(*runs):
+    found = report(runs, title="t", subtitle="s")["sections"]
+    return {each["title"]: {chart["title"]: chart for chart in each["charts"]} for each in found}
+
+
+def test_every_metric_is_in_one_chart():
+    names = (
+        *(
+            "episode/return",
+            "episode/win",
+            "eval/win",
+            "eval/draw",
+            "reward/hit",
+            "reward/env_mean",
+        ),
+        *("skill/usage_Z_0", "skill/usage_z_1", "skill/switches", "sync/high_by_reason/interval"),
+        *("sync/replay_error", "loss/policy", "time/fps", "time/collect", "memory/rss_mb"),
+        *("high/ev", "curriculum/stage", "league/size"),
+    )
+    bounds = ("episode/win_low", "eval/win_high")
+    found = sections(run("a", dict.fromkeys((*names, *bounds, "episode/count"), 1.0)))
+    lines = [
+        line for charts in found.values() for chart in charts.values() for line in chart["lines"]
+    ]
+    assert len(lines) == len(names)
+    assert [*found["Learning"]] == ["win", "return", "draw"]
+    assert [line["dashed"] for line in found["Learning"]["win"]["lines"]] == [False, True]
+    assert [*found["Everything else"]] == ["curriculum/stage", "league/size"]
+    assert found["Skills"]["skills of the team, share of decisions"]["kind"] == "stack"
+
+
+def test_an_env_without_skills_has_no_section_of_them():
+    found = sections(run("a", {"episode/win": 1.0, "reward/hit": 0.5, "time/fps": 9.0}))
+    assert [*found] == ["Learning", "Reward", "Performance"]
+
+
+def test_groups_are_lines_and_seeds_are_bands():
+    runs = [run(str(i), {"episode/win": float(i), "reward/hit": 1.0}) for i in (1, 2, 3)]
+    runs.append(run("4", {"episode/win": 9.0, "reward/miss": 1.0}, label="other"))
+    found = sections(*runs)
+    game, other = found["Learning"]["win"]["lines"]
+    assert (game["label"], game["mean"], game["deviation"]) == ("game", [2.0, 2.0], [1.0, 1.0])
+    assert game["each"] == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    assert (other["label"], other["deviation"]) == ("other", [None, None])
+    assert "each" not in other
+    assert other["tone"] != game["tone"]
+    assert [*found["Reward"]] == ["game: by term, of an episode", "other: by term, of an episode"]
+
+
+def test_final_evaluations_over_seeds():
+    ends = [
+        {"eval/crank/win": win, "eval/crank/length": 9.0, "eval/win": 0.1} for win in (0.4, 0.8)
+    ]
+    runs = [run(str(i), {"episode/win": 1.0}, summary=end) for i, end in enumerate(ends)]
+    (final,) = report(runs, title="t", subtitle="s")["finals"]
+    assert (final["where"], final["what"], final["values"]) == ("crank", "win", [0.4, 0.8])
+    assert final["mean"] == 0.6
+    assert final["deviation"] == pytest.approx(0.2 * math.sqrt(2.0), rel=1e-4)
+
+
+def test_a_row_of_the_table_of_runs():
+    known = [{"iteration": i, "frames": 100.0 * i, "time/iteration": 2.0} for i in (1, 2, 3)]
+    (row,) = report([Run("a", "g", 7, "failed", "win", known, {})], title="", subtitle="")["table"]
+    assert row == {
+        **{"name": "a", "tone": 0, "seed": 7, "state": "failed"},
+        **{"frames": 300.0, "seconds": 6.0, "fps": 50},  # the first round compiles
+    }
