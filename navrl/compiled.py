@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -44,6 +45,17 @@ COMPILE_MODES = ("auto", "on", "off")
 _YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a truth value
 
 
+class Compilation(NamedTuple):
+    """What a first call took; `kept`: an earlier process had left the compiled graph on disk."""
+
+    name: str
+    seconds: float
+    kept: bool
+
+
+compilations: list[Compilation] = []  # of this process
+
+
 class Compiled:
     """A simulator step that is compiled at its first call."""
 
@@ -67,6 +79,7 @@ class Compiled:
             return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
+        began, missed = time.perf_counter(), _misses()
         try:
             compiler: Any = torch.compile  # its annotations lack isolate_recompiles
             function = compiler(
@@ -91,6 +104,8 @@ class Compiled:
             self._run = self.eager
             return self.eager(*args)
         self._run = function
+        seconds = time.perf_counter() - began
+        compilations.append(Compilation(self.name, seconds, kept=_misses() == missed))
         return result
 
     def _options(self) -> dict[str, Any]:
@@ -125,6 +140,11 @@ class CompiledGradients(Compiled):
 
     def _options(self) -> dict[str, Any]:
         return {**_known({_CACHEABLE: _AUTOCAST}), **_GUARDS}
+
+
+def _misses() -> int:
+    """How many graphs were not found on disk so far."""
+    return int(torch._dynamo.utils.counters["inductor"]["fxgraph_cache_miss"])
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

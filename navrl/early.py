@@ -6,7 +6,15 @@ import itertools
 import os
 import signal
 import sys
+import time
 from types import FrameType
+
+_BEGAN = time.monotonic()
+
+
+def age_s() -> float:
+    """Seconds since navrl was imported, which a command does before anything else."""
+    return time.monotonic() - _BEGAN
 
 
 def is_command() -> bool:

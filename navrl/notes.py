@@ -6,11 +6,13 @@ import math
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from navrl.compiled import Compilation
 from navrl.run import has_finished
 
 
@@ -27,6 +29,17 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
         f"compile={cfg.compile}{compiling}\n"
         f"{lessons}{_horizon(cfg)}writing to {_short(run)}"
     )
+
+
+def first_iteration(age_s: float, compilations: Sequence[Compilation]) -> str:
+    """How long it took to get here, and which part of it was compiling."""
+    took: dict[str, float] = {}
+    for each in compilations:
+        took[each.name] = took.get(each.name, 0.0) + each.seconds
+    parts = " and ".join(f"{name} in {seconds:.1f} s" for name, seconds in took.items())
+    kept = all(each.kept for each in compilations)
+    where = "kept by an earlier run" if kept else "now kept for later runs"
+    return f"first iteration done after {age_s:.0f} s; compiled {parts}, {where}"
 
 
 def going_on(start: Any, changed: str) -> str:

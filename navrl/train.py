@@ -17,14 +17,17 @@ from tensordict import TensorDictBase
 
 from navrl import notes
 from navrl.auto_resume import AUTO, origin, supervised_command, supervised_folder
+from navrl.compiled import compilations
 from navrl.config import build, changes, resumed, run_main, to_json
 from navrl.curriculum.gate import means
+from navrl.early import age_s
 from navrl.evaluate import measure_all, play
 from navrl.examiners import examiner
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
 from navrl.options import check_whole, enough_memory, pick_device, set_threads
+from navrl.profiling import profiler_for
 from navrl.records import Records, restore, save, state_of
 from navrl.rollouts import episode_metrics, episode_sums
 from navrl.run import RunDirectory
@@ -119,8 +122,9 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
         with (
             Interrupt(lambda: saver.saved_frames or start.frames, examines=examines) as interrupt,
             saver,
+            profiler_for(cfg.profile, run.path / "profile", env.device, loggers.note) as profiler,
         ):
-            metrics = _loop(start, learners, records, interrupt)
+            metrics = _loop(start, learners, records, interrupt, profiler)
         learners.collector.shutdown()
         loggers.summary(metrics)
         if interrupt.requested:
@@ -140,7 +144,7 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
 
 
 def _loop(
-    start: Start, learners: Learners, records: Records, interrupt: Interrupt
+    start: Start, learners: Learners, records: Records, interrupt: Interrupt, profiler: Any
 ) -> dict[str, float]:
     """Collect with one policy version, learn from it, forget it; the last iteration's metrics."""
     cfg = start.cfg
@@ -149,7 +153,8 @@ def _loop(
     frames = run.frames = start.frames
     monitor = Monitor(device=env.device, total_frames=start.total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
-    for iteration, rollout in enumerate(_timed(collector, monitor), start.done + 1):
+    collected = _timed(collector, monitor, profiler)
+    for iteration, rollout in enumerate(collected, start.done + 1):
         with monitor.section("rollouts"):
             rollouts.after(iteration, rollout, loggers.note)
         with monitor.section("update"):
@@ -167,6 +172,8 @@ def _loop(
         timing = monitor.pop(frames) | saver.metrics()
         if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
+            if compilations:
+                loggers.note(notes.first_iteration(age_s(), compilations))
         loggers.log(metrics | timing, iteration=iteration, frames=frames)
         for result in evaluations.results():  # of earlier iterations; what is not here yet is saved
             loggers.late(*result)
@@ -245,7 +252,7 @@ def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
     )
 
 
-def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:
+def _timed(collector: Any, monitor: Monitor, profiler: Any) -> Iterator[TensorDictBase]:
     """The collector's rollouts, with the time they took under time/collect."""
     rollouts = iter(collector)
     while True:
@@ -254,6 +261,7 @@ def _timed(collector: Any, monitor: Monitor) -> Iterator[TensorDictBase]:
         if rollout is None:
             return
         yield rollout
+        profiler.step()
 
 
 def _score(cfg: DictConfig, env: Any, metrics: dict[str, float]) -> float | None:

@@ -4,6 +4,7 @@ import functools
 import os
 import subprocess
 import sys
+import time
 import warnings
 
 import pytest
@@ -12,6 +13,7 @@ from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_node_safe
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
+import navrl.compiled
 from navrl.compiled import Compiled, CompiledGradients
 from navrl.config import build
 from tests.envs.conftest import configuration
@@ -91,6 +93,23 @@ def test_a_gradient_step_in_bf16_is_kept_for_the_next_process():
     torch.compile(step, backend=backend, fullgraph=True)(torch.ones(2, 2))
     with pytest.raises(BypassAOTAutogradCache):  # what is named there is needed
         [check_node_safe(node) for node in seen]
+
+
+@pytest.mark.parametrize("misses", [0, 1])
+def test_what_compiling_took_is_known(monkeypatch, misses):
+    def slow(*args):
+        torch._dynamo.utils.counters["inductor"]["fxgraph_cache_miss"] += misses
+        time.sleep(0.01)
+        return double(*args)
+
+    monkeypatch.setattr(navrl.compiled, "compilations", found := [])
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: slow)
+    function = Compiled(double, "auto")
+    for _ in range(2):
+        function(torch.ones(2))
+    ((name, seconds, kept),) = found
+    assert (name, kept) == ("the simulator step", not misses)
+    assert 0.01 <= seconds < 10.0
 
 
 def test_off_never_compiles(monkeypatch):

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from navrl.compiled import Compilation
 from navrl.config import compose
-from navrl.notes import banner, going_on
+from navrl.notes import banner, first_iteration, going_on
 
 
 def told(*overrides, iterations=3):
@@ -55,3 +56,15 @@ def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
     for origin in (place, place.relative_to(Path.cwd())):
         start = SimpleNamespace(origin=str(origin), done=2, frames=64, keeps_episodes=True)
         assert going_on(start, "").startswith(f"going on from {Path('outputs/run/step.ckpt')}, ")
+
+
+def test_the_first_iteration_says_what_compiling_took():
+    step = Compilation("the simulator step", 4.0, kept=True)
+    learning = Compilation("the gradient step", 2.5, kept=False)
+    assert first_iteration(31.4, [step, step._replace(seconds=1.0)]) == (
+        "first iteration done after 31 s; compiled the simulator step in 5.0 s, kept by an earlier run"
+    )
+    assert first_iteration(31.4, [step, learning]) == (
+        "first iteration done after 31 s; compiled the simulator step in 4.0 s and the gradient step in "
+        "2.5 s, now kept for later runs"
+    )

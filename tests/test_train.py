@@ -135,7 +135,10 @@ def test_ctrl_c_while_building_leaves_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_multirun_returns_an_objective_per_job(tmp_path):
-    done = train(tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]")
+    done = train(
+        tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]", "profile=true"
+    )
+    assert done.stdout.count("profile=true wrote nothing: it needs three iterations") == 2
     assert done.stdout.count("against") == 0
     statuses = list(tmp_path.glob("multirun/combat-ppo/*/*/status.json"))
     assert sorted(path.parent.name for path in statuses) == ["0", "1"]

@@ -16,7 +16,17 @@ _KEPT = ("seed", "rollout_steps", "env", "agent", "observation", "action")
 # These write files or talk to servers, so they come from this installation and never from a file.
 LOCAL = ("logger", "checkpoint", "collector", "rollouts")
 # These change no result, or the banner says them.
-_SILENT = ("resume", "restarts", "total_frames", "console", "device", "threads", "compile", *LOCAL)
+_SILENT = (
+    "resume",
+    "restarts",
+    "total_frames",
+    "console",
+    "device",
+    "threads",
+    "compile",
+    "profile",
+    *LOCAL,
+)
 _MOST_TOLD = 6
 _ABSENT = object()
 
