@@ -249,7 +249,7 @@ def install_opponent(env: Any) -> None:
             compile_mode=env.compile_mode,
         )
         seat.prepare(env.params, env.device)
-    opponent.install(policy.requires_grad_(False), seat)
+        opponent.install(policy.requires_grad_(False), seat)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from navrl.opponents.frozen import check_seats_one
 from navrl.opponents.league import Block, League
 from navrl.ratings import Elo, Payoff, Record, Result, pfsp_weights
 
@@ -57,6 +58,7 @@ class SelfPlay:
             raise ValueError(
                 f"a curriculum needs opponent=league; got {type(env.opponent).__name__}; change opponent"
             )
+        check_seats_one(agent.policy)
         self._env, self._agent, self._pilot = env, agent, env.opponent
         self._pilot.furnish(env.batch_size.numel(), env.device)
         self._policies = [self._copy() for _ in range(1 + self.pool_seats)]

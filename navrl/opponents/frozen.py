@@ -55,6 +55,15 @@ def _identity(params: CombatParams, me: int, device: torch.device) -> Tensor:
     return (torch.arange(len(team), device=device) == team.index(me)).float()
 
 
+def check_seats_one(policy: Any) -> None:
+    """Refuse a policy that decides for its whole team at once, and remembers what."""
+    if not (hasattr(policy, "trunk") and hasattr(policy, "head")):
+        raise ValueError(
+            "the policy decides for its whole team at once, as that of agent=hmasd does; expected one that "
+            "flies every aircraft by what that one is told; choose agent=ppo, ippo or mappo"
+        )
+
+
 class Frozen(Pilot):
     """One trained policy; `opponent=checkpoint opponent.checkpoint=...` names the file it comes from.
 
@@ -71,6 +80,7 @@ class Frozen(Pilot):
 
     def install(self, policy: Any, seat: Seat) -> None:
         """Fly with this policy, told and understood as it was trained."""
+        check_seats_one(policy)
         self.policy, self._seat = policy, seat
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:

@@ -37,6 +37,8 @@ class Idle(Pilot):
 class Strength(nn.Module):
     """Stands for a policy: one number."""
 
+    trunk = head = None  # it never acts
+
     def __init__(self):
         super().__init__()
         self.points = nn.Parameter(torch.tensor(1000.0))

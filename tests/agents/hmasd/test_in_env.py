@@ -9,7 +9,9 @@ from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.blocks import block_of
 from navrl.config import build, compose
 from navrl.evaluate import play
+from navrl.opponents.frozen import Frozen
 from navrl.rollouts import SyncCollector
+from tests.curriculum.club import league
 
 NUM_ENVS, STEPS = 4, 15
 ENVS = {
@@ -71,6 +73,16 @@ def test_rounds_in_an_env(name):
         counted = [metrics[f"sync/high_by_reason/{name}"] for name in timing.ENDS]
         assert sum(counted) == metrics["high/n"]
         assert all(value == value for value in metrics.values())
+
+
+def test_a_team_of_one_mind_takes_no_seat_of_others():
+    policy = Session("combat").agent.policy
+    with pytest.raises(ValueError, match="decides for its whole team at once"):
+        Frozen(checkpoint="latest", observation=None, action=None).install(policy, None)
+    found, club = league()
+    club.policy = policy
+    with pytest.raises(ValueError, match="choose agent=ppo, ippo or mappo"):
+        found.attach(club, club)
 
 
 def test_decisions_follow_the_ends_of_real_episodes():
