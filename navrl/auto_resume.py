@@ -14,7 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from navrl.checkpoint import find
 from navrl.checkpoint.directory import checkpoints
-from navrl.config import LOCAL, ConfigError
+from navrl.config import LOCAL, ConfigError, to_json
+from navrl.config.compose import dotted_items
 from navrl.start import folder_of, leave_nothing
 from navrl.subject import OUTPUTS
 
@@ -100,8 +101,8 @@ def supervised_folder(cfg: DictConfig, fresh: Path, overrides: Sequence[str]) ->
     return fresh
 
 
-def supervised_command(cfg: DictConfig, folder: Path) -> list[str]:
-    """This command for a child that goes on in `folder`, as often as it is started."""
+def supervised_command(cfg: DictConfig, folder: Path, divergences: int) -> list[str]:
+    """This command for a child that goes on in `folder`, with rates halved as often as training diverged."""
     if cfg.resume not in (None, AUTO) or HydraConfig.get().mode is RunMode.MULTIRUN:
         raise ConfigError(
             f"restarts = {cfg.restarts} goes on with the run of this very command; expected resume=auto and "
@@ -110,7 +111,16 @@ def supervised_command(cfg: DictConfig, folder: Path) -> list[str]:
     quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
     place = f"hydra.run.dir='{quoted}'"
     last_words = [f"resume={AUTO}", "restarts=0", place]
+    if divergences:
+        last_words += [f"{key}={rate * 0.5**divergences:g}" for key, rate in _rates(cfg)]
     return [sys.executable, "-m", "navrl.train", *sys.argv[1:], *last_words]
+
+
+def _rates(cfg: DictConfig) -> Iterator[tuple[str, float]]:
+    """Every learning rate of the agent, at the start and at the end."""
+    for key, value in dotted_items({"agent": to_json(cfg)["agent"]}):
+        if key.endswith("learning_rate") and isinstance(value, int | float):
+            yield key, value
 
 
 def _is_run(folder: Path) -> bool:

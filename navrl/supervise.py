@@ -7,28 +7,34 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DIVERGED = "TrainingDivergedError"  # begins what status.json says of it
 
 
-def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
-    """The exit code of the last of at most 1 + `restarts` processes, each of which runs `command`.
+def supervise(command: Callable[[int], Sequence[str]], folder: Path, restarts: int) -> int:
+    """The exit code of the last of at most 1 + `restarts` processes.
 
+    Each runs the command for as many divergences as there were: the same steps would lead there again.
     Started again is what crashed: killed by the system, or failed while it trained in `folder`. Wrong options
     would be as wrong again, and who sends SIGINT or SIGTERM wants an end; the child gets these signals too.
     """
-    child = _Child()
+    child, divergences = _Child(), 0
     with child.relaying():
         for attempt in range(restarts + 1):
-            code = child.run(command)
+            code = child.run(command(divergences))
             crashed = not child.told and _crashed(code, folder, child.pid)
             if not crashed:
                 break
             left = restarts - attempt
             then = f"restart {attempt + 1} of {restarts}" if left else "no restart is left"
+            if _status(folder).get("reason", "").startswith(_DIVERGED):
+                divergences += 1
+                then += " at half the learning rates" if left else ""
             sys.stderr.write(f"navrl: training {_said(code)}; {then}\n")
     return 128 - code if code < 0 else code
 
@@ -75,11 +81,16 @@ def _crashed(code: int, folder: Path, pid: int) -> bool:
 
 def _had_begun(folder: Path, pid: int) -> bool:
     """Whether the process came to train there: before that, what fails is a folder or an option."""
+    return bool(_status(folder).get("pid") == pid)
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    """What the run says of itself; nothing before it says anything."""
     try:
-        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+        found = json.loads((folder / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return bool(status.get("pid") == pid)
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _said(code: int) -> str:

@@ -90,7 +90,7 @@ def train(cfg: DictConfig) -> float:
 
 def _supervised(cfg: DictConfig, folder: Path) -> float:
     """The training in a child process that may crash; the exit code is the child's."""
-    code = supervise(supervised_command(cfg, folder), folder, cfg.restarts)
+    code = supervise(partial(supervised_command, cfg, folder), folder, cfg.restarts)
     if code:
         raise SystemExit(code)
     return math.nan
@@ -178,7 +178,8 @@ def _loop(
         for result in evaluations.results():  # of earlier iterations; what is not here yet is saved
             loggers.late(*result)
         last = iteration == start.total or interrupt.requested
-        if saver.due(iteration) or evaluated or last:
+        good = not agent.skipped_in_a_row  # or a restart would go on from where numbers overflow
+        if ((saver.due(iteration) or evaluated) and good) or last:
             with monitor.section("save"):
                 state = state_of(start, learners, records, iteration)
                 save(records, state, _score(cfg, env, metrics), stage, last=last)
@@ -245,7 +246,11 @@ def _loggers(start: Start, learners: Learners, run: RunDirectory) -> Loggers:
         name=f"{cfg.env.name}-{cfg.agent.name}",
         config=to_json(cfg),
         total=start.total,
-        headline={**learners.env.headline, **learners.curriculum.headline},
+        headline={
+            **learners.env.headline,
+            **learners.agent.headline,
+            **learners.curriculum.headline,
+        },
         words=learners.curriculum.words,
         console=cfg.console,
         mirrors=[build(cfg.logger)],

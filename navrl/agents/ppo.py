@@ -1,6 +1,7 @@
 """agent=ppo: proximal policy optimisation with TorchRL's ClipPPOLoss and GAE."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -46,6 +47,7 @@ class PPO:
     """One verb: update(rollout) makes every gradient step of an iteration."""
 
     skipped_in_a_row = 0  # iterations whose gradients were not finite
+    headline: Mapping[str, str] = MappingProxyType({})  # console columns beside the env's
 
     def __init__(
         self,

@@ -51,7 +51,8 @@ def resumed(
         elif key.partition(".")[0] not in ("resume", "restarts", "hydra", *LOCAL):
             _replace(config, key, override, composed, is_group=key in chosen)
     again = {g: f"{g}={choices[g]}" for g in LOCAL if _was_chosen(g, choices, keys)}
-    here = compose("train", [*overrides, *again.values()])
+    local = [override for key, override in keys.items() if key.partition(".")[0] in LOCAL]
+    here = compose("train", [*local, *again.values()])
     for group in LOCAL:
         options = _plain(here[group])
         if group in again and group != "logger":  # which may name a server

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from navrl.agents.hmasd.options import IntrinsicOptions
 
+MOST_SKILLS = 1000  # nobody tells more apart, and memory grows with them
 ABLATIONS = ("none", "no_team", "no_indi", "no_ex", "no_in", "no_high")
 
 
@@ -27,8 +28,10 @@ def setting(
             "change agent.ablation"
         )
     for option, value in (("n_team", n_team), ("n_indiv", n_indiv)):
-        if value < 1:
-            raise ValueError(f"agent.{option} = {value}; expected 1 or more; change agent.{option}")
+        if not 1 <= value <= MOST_SKILLS:
+            raise ValueError(
+                f"agent.{option} = {value}; expected 1 to {MOST_SKILLS}; change agent.{option}"
+            )
     if ablation == "no_team":
         n_team, intrinsic = 1, intrinsic._replace(lambda_team=0.0)
     if ablation == "no_ex":

@@ -5,6 +5,8 @@ Discriminators tell skills apart by where they lead, and agents are paid for bei
 rollout all of them learn from it, and only from it.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -38,6 +40,14 @@ class HMASD:
     """One verb: update(rollout) makes every gradient step of a round."""
 
     precision = "fp32"
+    headline: Mapping[str, str] = MappingProxyType(
+        {
+            "version": "sync/policy_version",
+            "decisions": "high/n",
+            "cut": "sync/high_by_reason/batch_end",
+            "replay": "sync/replay_err_high",
+        }
+    )  # console columns
 
     def __init__(
         self,

@@ -221,7 +221,8 @@ def test_a_loaded_agent_goes_on_bit_for_bit(make_agent):
     ("override", "sentence"),
     [
         ("agent.k=0", r"agent\.k = 0; expected more than 0"),
-        ("agent.n_team=0", r"agent\.n_team = 0; expected 1 or more"),
+        ("agent.n_team=0", r"agent\.n_team = 0; expected 1 to 1000; change agent\.n_team"),
+        ("agent.n_indiv=1001", r"agent\.n_indiv = 1001; expected 1 to 1000"),
         ("agent.ablation=no", r"agent\.ablation = 'no'; expected one of none, no_team"),
         ("agent.coordinator.heads=3", r"agent\.coordinator\.heads = 3; expected a divisor"),
         ("agent.coordinator.partial=x", r"agent\.coordinator\.partial = 'x'; expected one of"),
