@@ -114,6 +114,16 @@ def test_the_opponent_is_told_by_the_option_that_was_chosen(evaluate, arguments,
         assert json.load(file)["opponent"] == name
 
 
+def test_an_option_of_the_env_is_to_be_set(evaluate):
+    for option in (["env=navigation", "world=pillars"], ["env.sim.time_limit_s=3"]):
+        code, printed = evaluate("checkpoint=scripted:greedy", *option, "num_episodes=1")
+        name = option[-1].partition("=")[0]
+        assert code == 2
+        assert (
+            f"'{name}' is an option of the env; write it last, as --set {name}=..." in printed.err
+        )
+
+
 @pytest.mark.parametrize(
     ("argument", "sentence"),
     [

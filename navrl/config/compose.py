@@ -136,6 +136,8 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
     plain = to_plain(config, resolve=False)
     del plain["hydra"]
+    if config_name == "evaluate" and _is_known(written, "train", _env_of_subject(overrides)):
+        return f"'{written}' is an option of the env; write it last, as --set {written}=..."
     if env and _is_known(key, config_name):
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
     spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
@@ -150,9 +152,15 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
 
 
-def _is_known(key: str, config_name: str) -> bool:
-    """Whether the command knows the key or group in the env that is the default."""
-    config = compose_all(config_name, ())
+def _env_of_subject(overrides: Sequence[str]) -> list[str]:
+    """The env in which `navrl evaluate` is to play, as navrl train would be told."""
+    names = [override.partition("=")[2] for override in overrides if "env_name=" in override]
+    return [f"env={name}" for name in names if name in group_options("env")]
+
+
+def _is_known(key: str, config_name: str, overrides: Sequence[str] = ()) -> bool:
+    """Whether the command knows the key or group, if nothing else is said in the default env."""
+    config = compose_all(config_name, overrides)
     known = OmegaConf.select(config, key, throw_on_missing=False, default=_ABSENT) is not _ABSENT
     return known or key in config.hydra.runtime.choices
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.learning
 def success(where, checkpoint, *overrides):
     """Wilson's interval of the success in 1,000 held-out episodes."""
     output = f"{checkpoint.replace(':', '_')}.json"
-    options = [f"checkpoint={checkpoint}", *overrides, "num_episodes=1000", f"output={output}"]
+    options = [f"checkpoint={checkpoint}", "num_episodes=1000", f"output={output}", *overrides]
     play = [sys.executable, "-m", "navrl.evaluate", *options]
     subprocess.run(play, cwd=where, check=True, timeout=900)
     return json.loads((where / output).read_text())["metrics"]["success"]
@@ -24,6 +24,6 @@ def test_one_and_a_half_million_frames_beat_greedy_in_worlds_never_seen(tmp_path
     command = [sys.executable, "-m", "navrl.train", "experiment=navigation", *bare]
     subprocess.run([*command, "hydra.run.dir=run"], cwd=tmp_path, check=True, timeout=1800)
     learned = success(tmp_path, "run")
-    greedy = success(tmp_path, "scripted:greedy", "env=navigation", "world=pillars")
+    greedy = success(tmp_path, "scripted:greedy", "env=navigation", "--set", "world=pillars")
     assert learned["n"] == greedy["n"] == 1000
     assert learned["low"] > greedy["high"], (learned, greedy)
