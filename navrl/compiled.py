@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -38,6 +39,10 @@ _AUTOCAST = {
     for name in ("_enter_autocast", "_exit_autocast")
 }
 
+# For what is made of matrix products, which want Inductor's own settings but for one: it would not vectorise
+# what reads columns of rows, such as the logits of one choice.
+_PRODUCTS = {"cpp.enable_tiling_heuristics": False, _CACHEABLE: _AUTOCAST}
+
 # What a step reads besides tensors never changes; to check it costs more than the step's overhead.
 _GUARDS: dict[str, Any] = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}
 
@@ -71,6 +76,10 @@ class Compiled:
         self.eager = function
         self.mode = mode
         self._run = function if mode == "off" else self._first
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """Not compiled yet: the graph of a method holds the tensors of the object that it was compiled for."""
+        return type(self)(copy.deepcopy(self.eager, memo), self.mode)
 
     def __call__(self, *args: Any) -> Any:
         """What the function returns."""
@@ -127,8 +136,17 @@ class CompiledEach:
         return self._compiled[number](*args)
 
 
+class CompiledSample(Compiled):
+    """What a policy does at random, of the same random numbers as eager torch."""
+
+    name = "the policy"
+
+    def _options(self) -> dict[str, Any]:
+        return {"fallback_random": True, **_known(_PRODUCTS), **_GUARDS}
+
+
 class CompiledGradients(Compiled):
-    """A loss with its backward pass: made of matrix products, which want Inductor's own settings."""
+    """A loss with its backward pass."""
 
     name = "the gradient step"
     differentiable = True
@@ -139,7 +157,7 @@ class CompiledGradients(Compiled):
         return super()._first(*args)
 
     def _options(self) -> dict[str, Any]:
-        return {**_known({_CACHEABLE: _AUTOCAST}), **_GUARDS}
+        return {**_known(_PRODUCTS), **_GUARDS}
 
 
 def _misses() -> int:

@@ -8,6 +8,7 @@ from torch.distributions import Distribution
 
 # Samples keep off the edges of their interval, where the density is zero or infinite.
 _EDGE = 1e-6
+_LEAST_UNIFORM = 2.0**-25  # half the step between uniform numbers
 
 
 class ActionDistribution(Distribution):
@@ -29,14 +30,14 @@ class MaskedMultiCategorical(ActionDistribution):
     """
 
     def __init__(self, logits: Tensor, mask: Tensor, choices: Sequence[int]) -> None:
-        self._log_probs = []
-        sizes = list(choices)
-        heads = zip(torch.split(logits, sizes, -1), torch.split(mask, sizes, -1), strict=True)
-        for head, allowed in heads:
-            usable = allowed | ~allowed.any(-1, keepdim=True)
+        # Choices first, (choices, ...): so a compiler makes one loop over rows of it, with vectors of rows.
+        sizes, self._log_probs = list(choices), []
+        columns = (rows.movedim(-1, 0).contiguous().split(sizes) for rows in (logits, mask))
+        for head, allowed in zip(*columns, strict=True):
+            usable = allowed | ~allowed.any(0)
             # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
             low = torch.finfo(head.dtype).min / 2
-            self._log_probs.append(torch.where(usable, head, low).log_softmax(-1))
+            self._log_probs.append(torch.where(usable, head, low).log_softmax(0))
         super().__init__(
             batch_shape=logits.shape[:-1],
             event_shape=torch.Size([len(choices)]),
@@ -44,32 +45,33 @@ class MaskedMultiCategorical(ActionDistribution):
         )
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """One action per row, by the exponential race (argmax of p / noise)."""
+        """One action per row: the largest of log-probabilities, to each of which Gumbel noise is added."""
         _only_one(sample_shape)
-        race = [
-            (head - torch.empty_like(head).exponential_().log()).argmax(-1)
-            for head in self._log_probs
-        ]
-        return torch.stack(race, -1)
+        # Not 0, whose noise is -inf: a masked choice would win against it.
+        uniform = (torch.rand_like(head).clamp_min(_LEAST_UNIFORM) for head in self._log_probs)
+        noises = [-(-each.log()).log() for each in uniform]
+        pairs = zip(self._log_probs, noises, strict=True)
+        return torch.stack([(head + noise).argmax(0) for head, noise in pairs], -1)
 
     @property
     def mode(self) -> Tensor:
         """The most probable action of every head."""
-        return torch.stack([head.argmax(-1) for head in self._log_probs], -1)
+        return torch.stack([head.argmax(0) for head in self._log_probs], -1)
 
     deterministic_sample = mode
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Sum over heads."""
-        chosen = [
-            head.gather(-1, index.unsqueeze(-1)).squeeze(-1)
-            for head, index in zip(self._log_probs, value.unbind(-1), strict=True)
-        ]
+        chosen = []
+        for head, index in zip(self._log_probs, value.unbind(-1), strict=True):
+            places = torch.arange(len(head), device=head.device).view(-1, *[1] * index.ndim)
+            # Not gather: its gradient is a loop of its own, which nothing is fused with.
+            chosen.append(torch.where(places == index, head, 0.0).sum(0))
         return torch.stack(chosen).sum(0)
 
     def entropy(self) -> Tensor:
         """Sum over heads, nats."""
-        return torch.stack([-(head.exp() * head).sum(-1) for head in self._log_probs]).sum(0)
+        return torch.stack([-(head.exp() * head).sum(0) for head in self._log_probs]).sum(0)
 
 
 class ScaledBeta(ActionDistribution):

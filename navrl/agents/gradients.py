@@ -64,6 +64,7 @@ class MinibatchGradients:
         out = self._loss(minibatch)
         total = self._policy_coef * out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
         gradients = torch.autograd.grad(total, self._parameters)
-        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        # Not get_total_norm: it would leave the graph, once for every parameter.
+        norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
         metrics = torch.stack([out[name].detach() for name in STEP_METRICS])
         return gradients, norm, out["kl_approx"].detach(), metrics

@@ -116,7 +116,13 @@ def navrl_networks(
     )
     masked = "action_mask" in spec
     return (
-        Policy(trunk=policy, head=head, group=group, masked=masked),
+        Policy(
+            trunk=policy,
+            head=head,
+            group=group,
+            masked=masked,
+            compile_mode=options.compile_mode,
+        ),
         Critic(trunk=critic, scale=scale),
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
@@ -25,6 +25,7 @@ from navrl.agents.heads import Head, head_for
 from navrl.agents.scans import scan_encoder
 from navrl.agents.team import ALIVE, TeamOptions, action_of, frames_of, group_of, in_group
 from navrl.agents.values import ValueScale
+from navrl.compiled import CompiledSample
 
 PRECISIONS = ("fp32", "bf16", "auto")
 
@@ -38,6 +39,7 @@ class NetworkOptions(NamedTuple):
     activation: str
     precision: str  # fp32 | bf16
     team: TeamOptions
+    compile_mode: str | bool
 
 
 class Trunk(nn.Module):
@@ -121,11 +123,21 @@ class Policy(TensorDictModuleBase):
     `group`, or for the env's only one where that is None.
     """
 
-    def __init__(self, *, trunk: Any, head: Head, group: str | None, masked: bool) -> None:
+    def __init__(
+        self,
+        *,
+        trunk: Any,
+        head: Head,
+        group: str | None,
+        masked: bool,
+        compile_mode: str | bool,
+    ) -> None:
         super().__init__()
         self.trunk, self.head, self.group, self.version = trunk, head, group, 0
         mask = ["action_mask"] if masked else []
-        self.in_keys = in_group(group, *(("observation", leaf) for leaf in trunk.leaves), *mask)
+        self._read = [*(("observation", leaf) for leaf in trunk.leaves), *mask]
+        self._sample = CompiledSample(self._sample_eager, compile_mode)
+        self.in_keys = in_group(group, *self._read)
         self.out_keys = in_group(group, "action", "action_log_prob")
         # What TorchRL's losses ask a policy for; they see the frames of one agent.
         self.dist_sample_keys, self.log_prob_keys = ["action"], ["action_log_prob"]
@@ -145,12 +157,23 @@ class Policy(TensorDictModuleBase):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sample, or take the deterministic action under ExplorationType.DETERMINISTIC."""
         frames = frames_of(tensordict, self.group)
-        dist = self.get_dist(self.seen(frames))
-        mode = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
-        action = dist.deterministic_sample if mode else dist.sample()
+        seen = self.seen(frames)
+        if exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE):
+            dist = self.get_dist(seen)
+            action = dist.deterministic_sample
+            log_prob = dist.log_prob(action)
+        else:  # what a collector does at every step, so all of it is one graph
+            action, log_prob = self._sample(*(seen.get(key) for key in self._read))
         frames.set("action", action)
-        frames.set("action_log_prob", dist.log_prob(action))
+        frames.set("action_log_prob", log_prob)
         return tensordict
+
+    def _sample_eager(self, *columns: Tensor) -> tuple[Tensor, Tensor]:
+        """An action and its log-probability for what is read of every row."""
+        frames = TensorDict(dict(zip(self._read, columns, strict=True)))
+        dist = self.get_dist(frames)
+        action = dist.sample()
+        return action, dist.log_prob(action)
 
 
 class Critic(TensorDictModuleBase):
@@ -192,6 +215,7 @@ def separate_networks(
         head=head,
         group=group,
         masked="action_mask" in spec,
+        compile_mode=options.compile_mode,
     )
     return policy, Critic(trunk=trunk(outputs=1, output_gain=1.0), scale=scale)
 

@@ -93,7 +93,7 @@ class PPO:
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
         scale = self.value_scale = value_scale(value_normalisation)
         looks = (lidar_encoder, activation, precision)
-        sizes = NetworkOptions(hidden_sizes, entity_sizes, *looks, team)
+        sizes = NetworkOptions(hidden_sizes, entity_sizes, *looks, team, compile_mode)
         policy, critic = actor_critic(network, sizes, scale, observation_spec, action_spec)
         self.policy, self.critic = policy.to(self.device), critic.to(self.device)
         terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)

@@ -52,8 +52,8 @@ class SeparateActors(nn.Module):
 class TeamPolicy(Policy):
     """A Policy that knows which agent it acts for."""
 
-    def __init__(self, *, trunk: Any, head: Any, group: str, masked: bool) -> None:
-        super().__init__(trunk=trunk, head=head, group=group, masked=masked)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         # The env does not tell: it is the place in the group.
         self.in_keys = [key for key in self.in_keys if key[-1] != AGENT_ID]
 
@@ -104,6 +104,7 @@ def team_networks(
         head=head,
         group=GROUP,
         masked="action_mask" in spec,
+        compile_mode=options.compile_mode,
     )
     if team.critic != "own":
         return policy, central_critic(observation_spec, options, scale)
