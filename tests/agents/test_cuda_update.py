@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-ACTING = {"team": {"max", "gather"}, "drone": {"convolution", "native_layer_norm"}}
+ACTING = {"team": {"max", "argmax"}, "drone": {"convolution", "native_layer_norm"}}
 
 
 @pytest.fixture(scope="module", params=list(ACTING))

@@ -1,12 +1,14 @@
 """Networks by specs: what enters them, how they begin, and what they refuse."""
 
+import copy
+
 import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.agents.networks import resolve_precision
-from tests.agents.conftest import CHOICES, entities, spec
+from tests.agents.conftest import CHOICES, entities, make_rollout, spec
 
 _STATISTICS = ("mean", "variance", "count")
 
@@ -145,3 +147,27 @@ def test_policy_samples_unless_told_to_take_the_mode(make_agent):
     assert len(sampled.unique(dim=0)) == 6  # 500 draws of 6 about equally likely actions
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         assert len(policy(frames.clone())["action"].unique(dim=0)) == 1
+
+
+def test_a_compiled_policy_and_its_copies_sample_what_they_would_eager(make_agent):
+    eager, compiled = make_agent().policy, make_agent(compile_mode="on").policy
+    frames = make_rollout(make_agent()).exclude("action", "action_log_prob")[:, 0]
+    copies = [copy.deepcopy(compiled)]  # before the graph is made, and after it
+    _sample_alike(compiled, eager, frames)
+    copies.append(copy.deepcopy(compiled))
+    torch.nn.init.normal_(eager.trunk.last.weight)
+    for policy in copies:
+        _sample_alike(policy, eager, frames)
+
+
+def _sample_alike(policy, eager, frames):
+    """With the weights of the eager one, and the same random numbers."""
+    policy.load_state_dict(eager.state_dict())
+    told = []
+    for each in (policy, eager):
+        torch.manual_seed(1)
+        with torch.no_grad():
+            told.append(each(frames.copy()))
+    found, expected = told
+    assert found["action"].tolist() == expected["action"].tolist()
+    torch.testing.assert_close(found["action_log_prob"], expected["action_log_prob"])
