@@ -78,7 +78,7 @@ class Compiled:
         self._run = function if mode == "off" else self._first
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        """Not compiled yet: the graph of a method holds the tensors of the object that it was compiled for."""
+        """Not compiled yet: the graph of a method holds the tensors of the object it was made for."""
         return type(self)(copy.deepcopy(self.eager, memo), self.mode)
 
     def __call__(self, *args: Any) -> Any:
