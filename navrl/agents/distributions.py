@@ -32,8 +32,8 @@ class MaskedMultiCategorical(ActionDistribution):
     def __init__(self, logits: Tensor, mask: Tensor, choices: Sequence[int]) -> None:
         # Choices first, (choices, ...): so a compiler makes one loop over rows of it, with vectors of rows.
         sizes, self._log_probs = list(choices), []
-        columns = (rows.movedim(-1, 0).contiguous().split(sizes) for rows in (logits, mask))
-        for head, allowed in zip(*columns, strict=True):
+        columns = (rows.movedim(-1, 0).contiguous() for rows in (logits, mask))
+        for head, allowed in zip(*(torch.split(rows, sizes) for rows in columns), strict=True):
             usable = allowed | ~allowed.any(0)
             # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
             low = torch.finfo(head.dtype).min / 2
