@@ -1,17 +1,20 @@
 """What several runs of one experiment say together.
 
-Final evaluations with the interval over seeds, and how long it took until the training win rate stayed
-above a threshold.
+Final evaluations with the interval over seeds, how long it took until the training win rate stayed above a
+threshold, and how memory grew.
 
     .venv/bin/python scripts/summarise_runs.py multirun/combat-ppo/<sweep>/* [--threshold 0.8]
 """
 
 import argparse
 import json
+import statistics
 from pathlib import Path
 
 from navrl.loggers import read_metrics
 from navrl.stats import mean_interval
+
+WARM = 20  # iterations in which allocators and caches fill
 
 
 def main() -> None:
@@ -25,7 +28,11 @@ def main() -> None:
     options = parser.parse_args()
     columns: dict[str, list[float]] = {}
     for run in sorted(path for path in options.runs if (path / "metrics.jsonl").is_file()):
-        row = {**reached(run, options.metric, options.threshold), **finals(run)}
+        row = {
+            **reached(run, options.metric, options.threshold),
+            **memory_growth(run),
+            **finals(run),
+        }
         print(run.name, " ".join(f"{name}={value:.4g}" for name, value in row.items()))
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
@@ -43,6 +50,17 @@ def reached(run: Path, metric: str, threshold: float) -> dict[str, float]:
             since, frames = seconds + row["time/iteration"], row["frames"]
         seconds += row["time/iteration"]
     return {"seconds_to_threshold": since, "frames_to_threshold": frames, "seconds": seconds}
+
+
+def memory_growth(run: Path) -> dict[str, float]:
+    """MiB of resident memory more for every 100 iterations, by a line through all but the first 20."""
+    rows = [row for row in read_metrics(run / "metrics.jsonl") if row["iteration"] > WARM]
+    if len(rows) < 2:
+        return {}
+    line = statistics.linear_regression(
+        [row["iteration"] for row in rows], [row["memory/rss_mb"] for row in rows]
+    )
+    return {"mb_per_100_iterations": 100.0 * line.slope}
 
 
 def finals(run: Path) -> dict[str, float]:

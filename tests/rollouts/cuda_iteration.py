@@ -60,6 +60,19 @@ def caught(recorder: Audit) -> dict[str, list[str]]:
     return found
 
 
+def captured(recorder: Audit, env, rollout) -> dict:
+    """A step as a CUDA graph would record it: what it waits for, and the layout of the state around it."""
+    recorder.clear()
+    states = [env._started()]
+    env.step_and_maybe_reset(rollout[:, 0].exclude("next"))
+    states.append(env._started())
+    layouts = [
+        [f"{row.dtype} {tuple(row.shape)} {row.stride()} {row.device}" for row in state]
+        for state in states
+    ]
+    return {"events": list(recorder.events), "layouts": layouts}
+
+
 def main() -> dict:
     """Controls, then one whole iteration after a first one that may set things up."""
     config = compose("train", OVERRIDES)
@@ -83,10 +96,12 @@ def main() -> dict:
         recorder.clear()
         agent.update(rollout)
         update = {"events": recorder.events, "operations": sorted(recorder.operations)}
+        step = captured(recorder, env, rollout)
     devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
     return {
         "controls": controls,
         "collection": collection,
         "update": update,
+        "step": step,
         "devices": devices,
     }

@@ -43,6 +43,14 @@ def test_collecting_a_rollout_never_waits_for_the_device(report):
     assert report["collection"]["events"] == []
 
 
+def test_a_step_can_be_captured_in_a_cuda_graph(report):
+    # A graph is replayed on the same memory: nothing may wait, and a state must fit where the last one was.
+    assert report["step"]["events"] == []
+    before, after = report["step"]["layouts"]
+    assert before == after
+    assert all(row.endswith("cuda:0") for row in after)
+
+
 def test_an_update_reads_the_device_once(report):
     # Shuffling, values and losses, the norm for clipping, and Adam all ran.
     expected = {"randperm", "index_select", "mse_loss", "arange", "sqrt", "_fused_adam_"}
