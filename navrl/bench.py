@@ -131,8 +131,8 @@ def _size(options: argparse.Namespace, num_envs: int, progress: Progress) -> Siz
     found = memory(training.device)
     peak_mb = found.get("memory/cuda_peak_mb", found["memory/rss_peak_mb"])
     frames = training.frames
-    rates = (frames / seconds for seconds in (collect_s, update_s, collect_s + update_s))
-    return Size(num_envs, *rates, peak_mb)
+    both_s = collect_s + update_s
+    return Size(num_envs, frames / collect_s, frames / update_s, frames / both_s, peak_mb)
 
 
 def advice(sizes: Sequence[Size], budget_mb: float) -> Advice:

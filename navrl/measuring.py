@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from omegaconf import DictConfig
 from tensordict import TensorDictBase
-from torch import Tensor, nn
+from torch import nn
 
 from navrl.agents.networks import Trunk
 from navrl.agents.ppo import MINIBATCH_KEYS, PPO
@@ -132,8 +132,8 @@ class Learning:
         for _ in range(cut.num_epochs):
             for rows in self._seen.split(self._seen.numel() // cut.number(0)):
                 shared = self._policy.shared(rows)
-                outputs: list[Tensor] = [self._policy(shared), self._critic(shared)]
-                torch.stack([output.square().mean() for output in outputs]).sum().backward()
+                said, worth = self._policy(shared), self._critic(shared)
+                torch.autograd.backward(said.square().mean() + worth.square().mean())
                 self._adam.step()
                 self._adam.zero_grad(set_to_none=True)
 

@@ -119,8 +119,8 @@ def rss_mb() -> tuple[float, float]:
         found = _kilobytes("/proc/self/status")
         if "VmRSS" in found and "VmHWM" in found:
             return found["VmRSS"] / 1024.0, found["VmHWM"] / 1024.0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak /= _MEBIBYTE if sys.platform == "darwin" else 1024.0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = most / (_MEBIBYTE if sys.platform == "darwin" else 1024.0)
     return peak, peak
 
 

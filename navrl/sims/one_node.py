@@ -17,7 +17,8 @@ def one_node(function: Callable[..., Any], *taken: type) -> Callable[..., Any]:
 
     torch keeps no graph that calls what it does not know, so `cacheable` introduces it.
     """
-    _known.extend(f"{each.__module__}.{each.__qualname__}" for each in (function, *taken))
+    named: tuple[Any, ...] = (function, *taken)
+    _known.extend(f"{each.__module__}.{each.__qualname__}" for each in named)
     result: Callable[..., Any] = _as_one_node(function)
     return result
 
