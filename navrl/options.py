@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from omegaconf import DictConfig
@@ -43,6 +44,23 @@ def check_whole(cfg: DictConfig, *names: str, least: int, most: int | None = Non
         if type(found) is not int or found < least or (most is not None and found > most):
             wanted = f", {least} or more" if most is None else f" from {least} to {most}"
             raise ConfigError(f"{name} = {found}; expected a whole number{wanted}; change {name}")
+
+
+def allow_lag(cfg: DictConfig, agent: Any, make_collector: Any) -> None:
+    """Tell the agent of rollouts that will be of an older version than its own, if it may learn from them."""
+    if not getattr(make_collector.func, "lag", 0):
+        return
+    if cfg.strict:
+        raise ConfigError(
+            "strict = true, and rollouts of collector=pipelined are of the policy before its last update; "
+            "expected rollouts of the policy that learns; use collector=sync, or leave strict=true out"
+        )
+    if not hasattr(agent, "allow_lag"):
+        raise ConfigError(
+            f"agent={cfg.agent.name} learns from rollouts of its own version only; expected a collector that "
+            "waits for it; use collector=sync"
+        )
+    agent.allow_lag()
 
 
 def set_threads(threads: int | None) -> None:

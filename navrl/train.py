@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from navrl.examiners import examiner
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
-from navrl.options import check_whole, enough_memory, pick_device, set_threads
+from navrl.options import allow_lag, check_whole, enough_memory, pick_device, set_threads
 from navrl.profiling import profiler_for
 from navrl.records import Records, restore, save, state_of
 from navrl.rollouts import episode_metrics, episode_sums
@@ -153,15 +154,17 @@ def _loop(
     frames = run.frames = start.frames
     monitor = Monitor(device=env.device, total_frames=start.total_frames, start_frames=frames)
     metrics: dict[str, float] = {}
+    stages: deque[int] = deque(maxlen=1 + collector.lag)
     collected = _timed(collector, monitor, profiler)
     for iteration, rollout in enumerate(collected, start.done + 1):
         with monitor.section("rollouts"):
             rollouts.after(iteration, rollout, loggers.note)
-        with monitor.section("update"):
+        with collector.ahead(), monitor.section("update"):
             ended = episode_sums(rollout)
             metrics = agent.update(rollout) | episode_metrics(env, ended)
         with monitor.section("curriculum"):
-            stage = curriculum.stage  # in which these episodes were played
+            stages.append(curriculum.stage)
+            stage = stages[0]  # in which these episodes were played
             after = run.frames + rollout.numel()
             metrics |= curriculum.after(iteration, after, rollout, loggers.note)
         frames = run.frames = frames + rollout.numel()
@@ -169,7 +172,7 @@ def _loop(
         if evaluated:
             with monitor.section("evaluate"):
                 metrics |= evaluations.examine(agent, iteration=iteration, frames=frames)
-        timing = monitor.pop(frames) | saver.metrics()
+        timing = monitor.pop(frames) | saver.metrics() | collector.metrics()
         if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
             if compilations:
@@ -212,13 +215,15 @@ def _build(start: Start) -> Learners:
         agent=agent,
         measure=partial(_examined, cfg, agent),
     )
+    make_collector = build(cfg.collector)
+    allow_lag(cfg, agent, make_collector)
     saved = start.saved  # before the run is opened: what does not fit changes nothing there
     if saved is not None:
         load_agent(agent, saved, start.origin)
     if saved is not None and not start.keeps_episodes:
         curriculum.load_state_dict(saved["curriculum"])
         env.set_seed(cfg.seed)  # the collector begins episodes of the curriculum's stage
-    collector = build(cfg.collector)(
+    collector = make_collector(
         env=env,
         policy=agent.policy,
         rollout_steps=cfg.rollout_steps,

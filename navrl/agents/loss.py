@@ -6,6 +6,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 from torch.nn import functional
+from torchrl.envs.utils import ExplorationType
 from torchrl.objectives import ClipPPOLoss
 
 from navrl.agents.guard import require_positive
@@ -55,6 +56,10 @@ class PPOLoss(ClipPPOLoss):
     advantages and the metrics. Entropy and value loss are our own, because the stock ones ask the host:
     whether the entropy is finite, and whether to clip values.
     """
+
+    # Nothing is drawn in here, but TorchRL says so in a flag of the whole process: with its own choice, a
+    # policy that collects in another thread meanwhile would take the most probable actions.
+    deterministic_sampling_mode = ExplorationType.RANDOM
 
     def __init__(self, policy: Any, critic: Any, terms: LossTerms, device: torch.device) -> None:
         super().__init__(

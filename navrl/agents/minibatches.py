@@ -62,11 +62,18 @@ class Minibatches:
         stage = done * len(self._numbers) // self._num_iterations
         return self._numbers[min(stage, len(self._numbers) - 1)]
 
-    def of(self, frames: int, done: int, device: torch.device) -> Iterator[Tensor]:
-        """num_epochs passes over all rows."""
+    def of(
+        self,
+        frames: int,
+        done: int,
+        device: torch.device,
+        generator: torch.Generator | None = None,
+    ) -> Iterator[Tensor]:
+        """num_epochs passes over all rows, in the orders of torch's own generator or of this one."""
         size = frames // self.number(done)
         for _ in range(self.num_epochs):
-            yield from torch.split(torch.randperm(frames, device=device), size)
+            order = torch.randperm(frames, device=device, generator=generator)
+            yield from torch.split(order, size)
 
 
 class AccumulatedGradients:

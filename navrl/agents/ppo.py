@@ -13,12 +13,13 @@ from torchrl.objectives.value import GAE
 from navrl.agents.architectures import actor_critic
 from navrl.agents.descent import Descent, parameter_groups
 from navrl.agents.gradients import Gradients, MinibatchGradients
+from navrl.agents.grouped import minibatches_of
 from navrl.agents.guard import (
     diagnose,
     replay_slices,
     require_fractions,
-    require_version,
 )
+from navrl.agents.lag import NoLag, OneVersion
 from navrl.agents.loss import LossTerms, PPOLoss, explained
 from navrl.agents.minibatches import Minibatches, in_parts
 from navrl.agents.networks import NetworkOptions, resolve_precision
@@ -107,25 +108,29 @@ class PPO:
             num_iterations=num_iterations,
         )
         self.parameters = self.descent.parameters
+        self.lag = NoLag()
         whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
         self.gradients = in_parts(whole, self.loss, accumulate)
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
-        require_version(rollout, self.policy.version)
+        collector = self.lag.collected_by(rollout, self.policy)
+        lag = self.policy.version - collector.version
         self.minibatches.check(rollout.numel())
         with torch.no_grad():
             informed = self.policy.informed(self.critic.informed(rollout))
             frames, sharing = as_one_agent(informed)
-            replay_error = self._replay_error(frames)
+            replay_error = self._replay_error(frames, collector)
             batch = self._with_advantages(frames, sharing)
             fit = explained(batch)
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
         stopped = replay_error > self.replay_tolerance
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
-        flat = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
-        gradients, steps = self.gradients.of(flat), []
-        for index in self.minibatches.of(flat.numel(), self.descent.done, self.device):
+        flat, steps = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1), []
+        self.lag.remember(self.policy)
+        done, generator = self.descent.done, self.lag.generator
+        indices = self.minibatches.of(flat.numel(), done, self.device, generator)
+        for gradients, index in minibatches_of(flat, indices, self.gradients.of):
             stopped, step = self._step(gradients(index), stopped)
             steps.append(step)
         # The one place of an iteration that reads the device.
@@ -135,7 +140,11 @@ class PPO:
         self.policy.trunk.learn_scales(flat)
         self.critic.learn_scales(flat)
         self.policy.version += 1
-        return self._metrics(numbers, self.descent.end_iteration())
+        return self._metrics(numbers, self.descent.end_iteration()) | {"sync/lag": float(lag)}
+
+    def allow_lag(self) -> None:
+        """Learn from rollouts of the version before as well; ask for it before the first update."""
+        self.lag = OneVersion(self.policy)
 
     def _guard(self, rollout: TensorDictBase, *, replay_error: float, skipped: float) -> None:
         """Refuse a foreign rollout, which has changed nothing so far; count broken iterations."""
@@ -172,10 +181,10 @@ class PPO:
         """Refuse rollouts that do not split into equal minibatches."""
         self.minibatches.check(frames)
 
-    def _replay_error(self, rollout: TensorDictBase) -> Tensor:
+    def _replay_error(self, rollout: TensorDictBase, policy: Any) -> Tensor:
         """Largest difference between stored and recomputed log-probs, every row, three instants."""
         frames = replay_slices(rollout)
-        again = self.policy.get_dist(frames).log_prob(frames.get("action"))
+        again = policy.get_dist(frames).log_prob(frames.get("action"))
         return (again - frames.get("action_log_prob")).abs().max()
 
     def _with_advantages(self, rollout: TensorDictBase, sharing: int = 1) -> TensorDictBase:
@@ -208,6 +217,7 @@ class PPO:
             "critic": dict(self.critic.state_dict()),
             **self.descent.state_dict(),
             "policy_version": self.policy.version,
+            "lag": self.lag.state_dict(),
             "skipped_in_a_row": self.skipped_in_a_row,
         }
 
@@ -217,6 +227,7 @@ class PPO:
         self.critic.load_state_dict(state["critic"])
         self.descent.load_state_dict(state)
         self.policy.version = state["policy_version"]
+        self.lag.load_state_dict(state.get("lag", {}))
         self.skipped_in_a_row = state["skipped_in_a_row"]
 
 

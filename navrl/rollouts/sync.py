@@ -1,5 +1,6 @@
 """collector=sync: TorchRL's Collector, configured so that a step costs no host synchronisation."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from torchrl.envs import EnvBase
 
 class SyncCollector(Collector):
     """Yields (N, T) frames of one policy version; read-only, refilled by the next iteration."""
+
+    lag = 0  # how many versions older than the learner's the policy is that collected
 
     def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
         if rollout_steps < 1:
@@ -36,6 +39,14 @@ class SyncCollector(Collector):
             version = getattr(self.policy, "version", 0)
             # A shallow copy: keys that a user adds or pops never reach the buffer.
             yield rollout.copy().set_non_tensor("policy_version", version)
+
+    def ahead(self) -> contextlib.AbstractContextManager[None]:
+        """What may be collected beside learning from the last rollout: nothing."""
+        return contextlib.nullcontext()
+
+    def metrics(self) -> dict[str, float]:
+        """What this way of collecting costs, since it was asked last: nothing of its own."""
+        return {}
 
     def runtime_state(self) -> dict[str, Any]:
         """What the next step starts from; with the env's state, collection goes on bit for bit."""
