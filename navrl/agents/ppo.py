@@ -47,6 +47,8 @@ _GAE_OPTIONS: dict[str, Any] = {
 class PPO:
     """One verb: update(rollout) makes every gradient step of an iteration."""
 
+    lag = NoLag()
+
     skipped_in_a_row = 0  # iterations whose gradients were not finite
     headline: Mapping[str, str] = MappingProxyType({})  # console columns beside the env's
 
@@ -108,7 +110,6 @@ class PPO:
             num_iterations=num_iterations,
         )
         self.parameters = self.descent.parameters
-        self.lag = NoLag()
         whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
         self.gradients = in_parts(whole, self.loss, accumulate)
 

@@ -1,5 +1,6 @@
 """Rollouts: collecting experience and carrying it."""
 
+from navrl.rollouts.automatic import automatic
 from navrl.rollouts.chunked import ChunkedCollector, Compressed, OnHost, Plain
 from navrl.rollouts.episodes import episode_metrics, episode_sums
 from navrl.rollouts.memory import TensorMemory
@@ -20,6 +21,7 @@ __all__ = [
     "SyncCollector",
     "SyncDataCollector",
     "TensorMemory",
+    "automatic",
     "episode_metrics",
     "episode_sums",
     "load_rollout",

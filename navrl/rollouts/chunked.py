@@ -92,7 +92,7 @@ class ChunkedCollector(SyncCollector):
                 "change collector.steps_at_once"
             )
         fits = [n for n in range(1, steps_at_once + 1) if rollout_steps % n == 0]
-        self._kept = _leaves(env, form.keys)
+        self._kept = kept_leaves(env, form.keys)
         super().__init__(
             env=env,
             policy=policy,
@@ -126,7 +126,7 @@ class ChunkedCollector(SyncCollector):
         rest = piece.exclude(*self._kept, *(("next", *key) for key in self._kept))
         if self._rest is None:
             self._rest = TensorMemory(rest, capacity=self._steps, axis=1)
-            self._plain_bytes = _num_bytes(piece) * self._pieces
+            self._plain_bytes = num_bytes(piece) * self._pieces
         self._rest.append(rest)
         for key in self._kept:
             now, after = piece.get(key), piece.get(("next", *key))
@@ -152,7 +152,7 @@ class ChunkedCollector(SyncCollector):
         packed = (*self._now.values(), *self._next.values())
         made = sum(now.largest_bytes for now in self._now.values())
         held = self._rest.num_bytes + sum(rows.num_bytes for rows in packed) + made
-        held += _num_bytes(self._final_rollout)
+        held += num_bytes(self._final_rollout)
         seconds = {
             "time/pack": self._packing_s,
             "time/unpack": sum(now.seconds for now in self._now.values()),
@@ -176,7 +176,7 @@ def _checked(plain_share: float) -> float:
     return plain_share
 
 
-def _leaves(env: EnvBase, names: Sequence[str]) -> list[Key]:
+def kept_leaves(env: EnvBase, names: Sequence[str]) -> list[Key]:
     """The leaves of these names that an env tells of one agent."""
     spec, found = env.observation_spec, []
     for name in names:
@@ -197,6 +197,7 @@ def _below(key: Key, spec: Any) -> list[Key]:
     return [leaf for name, inner in spec.items() for leaf in _below((*key, name), inner)]
 
 
-def _num_bytes(frames: TensorDictBase) -> int:
+def num_bytes(frames: TensorDictBase) -> int:
+    """What the tensors of these frames take."""
     leaves = frames.values(include_nested=True, leaves_only=True)
     return sum(x.numel() * x.element_size() for x in leaves if isinstance(x, Tensor))

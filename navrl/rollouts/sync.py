@@ -13,6 +13,7 @@ from torchrl.envs import EnvBase
 class SyncCollector(Collector):
     """Yields (N, T) frames of one policy version; read-only, refilled by the next iteration."""
 
+    choice = ""  # why it is this collector, if the user left that open
     lag = 0  # how many versions older than the learner's the policy is that collected
 
     def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
