@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torchrl.collectors import Collector
@@ -65,7 +65,7 @@ class Run:
             env=self.env,
             policy=self.agent.policy,
             rollout_steps=cfg.rollout_steps,
-            total_frames=10**12,
+            total_frames=-1,
         )
         self.rollouts = iter(self.collector)
         self.metrics: dict[str, float] = {}
@@ -93,48 +93,61 @@ def stock(overrides: list[str]) -> Callable[[], object]:
         run.env,
         run.agent.policy,
         frames_per_batch=cfg.num_envs * cfg.rollout_steps,
-        total_frames=10**12,
+        total_frames=-1,
     )
     rollouts = iter(collector)
     return lambda: next(rollouts)
 
 
-def alternate(sections: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of every section, measured in turns; the first two warm and compile."""
-    samples: dict[str, list[float]] = {name: [] for name in sections}
+class Seconds(NamedTuple):
+    """Of one section."""
+
+    clock: float
+    processor: float  # of all threads together: what it takes where no core is idle
+
+
+def alternate(sections: dict[str, Callable[[], object]], repeats: int) -> dict[str, Seconds]:
+    """Medians of every section, measured in turns; the first two warm and compile."""
+    samples: dict[str, list[Seconds]] = {name: [] for name in sections}
     for turn in range(repeats + 2):
         for name, section in sections.items():
-            started = time.perf_counter()
+            started = time.perf_counter(), time.process_time()
             section()
             if turn > 1:
-                samples[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in samples.items()}
+                took = time.perf_counter() - started[0], time.process_time() - started[1]
+                samples[name].append(Seconds(*took))
+    return {
+        name: Seconds(*(statistics.median(column) for column in zip(*rows, strict=True)))
+        for name, rows in samples.items()
+    }
+
+
+def show(seconds: dict[str, Seconds], first: str, frames: int) -> None:
+    """Milliseconds, frames per second, and how many times as fast as the first."""
+    print(f"{'':<28}{'ms':>9}{'CPU ms':>9}{'frames/s':>12}{'x':>8}{'x in CPU time':>16}")
+    for name, (clock, processor) in seconds.items():
+        times = f"{clock * 1e3:9.1f}{processor * 1e3:9.1f}{frames / clock:12,.0f}"
+        ratios = seconds[first].clock / clock, seconds[first].processor / processor
+        print(f"{name:<28}{times}{ratios[0]:8.3f}{ratios[1]:16.3f}")
 
 
 def alone(ways: list[str], overrides: list[str], repeats: int) -> None:
     """Collection without learning."""
     runs = {way: Run(way, overrides) for way in ways}
     sections: dict[str, Callable[[], object]] = {way: run.collect for way, run in runs.items()}
-    seconds = alternate({"TorchRL's defaults, eager": stock(overrides), **sections}, repeats)
-    frames = next(iter(runs.values())).frames
-    slowest = seconds["TorchRL's defaults, eager"]
-    for name, value in seconds.items():
-        print(
-            f"{name:<28}{value * 1e3:9.1f} ms{frames / value:12,.0f} frames/s{slowest / value:8.2f} x"
-        )
+    name = "TorchRL's defaults, eager"
+    seconds = alternate({name: stock(overrides), **sections}, repeats)
+    show(seconds, name, next(iter(runs.values())).frames)
 
 
 def learning(ways: list[str], overrides: list[str], repeats: int) -> None:
     """Whole iterations."""
     runs = {way: Run(way, overrides) for way in ways}
     seconds = alternate({way: run.learn for way, run in runs.items()}, repeats)
-    first = seconds[ways[0]]
-    for way, value in seconds.items():
-        told = ", ".join(f"{name} {number:.3g}" for name, number in runs[way].metrics.items())
-        rate = runs[way].frames / value
-        print(
-            f"{way:<12}{value * 1e3:9.1f} ms{rate:12,.0f} frames/s{first / value:8.3f} x {ways[0]}  {told}"
-        )
+    show(seconds, ways[0], runs[ways[0]].frames)
+    for way, run in runs.items():
+        if run.metrics:
+            print(way, ", ".join(f"{name} {value:.3g}" for name, value in run.metrics.items()))
 
 
 def memory(ways: list[str], overrides: list[str], repeats: int) -> None:

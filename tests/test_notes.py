@@ -10,12 +10,13 @@ from navrl.config import compose
 from navrl.notes import banner, first_iteration, going_on
 
 
-def told(*overrides, iterations=3):
+def told(*overrides, iterations=3, choice=""):
     """The lines of the banner."""
     learners = SimpleNamespace(
         curriculum=SimpleNamespace(summary=""),
         env=SimpleNamespace(device="cpu"),
         agent=SimpleNamespace(precision="fp32"),
+        collector=SimpleNamespace(choice=choice),
     )
     return banner(compose("train", overrides), learners, Path("run"), iterations).splitlines()
 
@@ -44,6 +45,11 @@ def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentenc
 @pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
 def test_else_nothing_is_said_of_it(overrides):
     assert not any("discount" in line for line in told(*overrides))
+
+
+def test_a_collector_that_was_chosen_says_why():
+    assert "collector=stepwise: because" in told(choice="collector=stepwise: because")
+    assert "" not in told()
 
 
 def test_one_iteration_is_no_iterations():

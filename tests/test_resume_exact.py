@@ -37,8 +37,16 @@ CASES = {
         *(*COMBAT, "curriculum=league", "curriculum.self_play.snapshot_every=64"),
         "checkpoint=async",
     ),
+    "combat league pipelined": (
+        *(*COMBAT, "curriculum=league", "curriculum.self_play.snapshot_every=64"),
+        "collector=pipelined",
+    ),
     "combat values": (*COMBAT, "eval_every=2", "agent.value_normalisation=ema"),
     "navigation": ("env=navigation", "agent=ppo_navigation", *NEAR),
+    "navigation compressed": (
+        *("env=navigation", "agent=ppo_navigation", "collector=compressed"),
+        *NEAR,
+    ),
     "navigation ppo async": ("env=navigation", *NEAR, "checkpoint=async"),
     "navigation crowds": (
         *("env=navigation", "agent=ppo_navigation", "curriculum=crowds"),

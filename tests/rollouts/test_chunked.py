@@ -9,6 +9,7 @@ from navrl.rollouts.leaves import Leaf
 from tests.rollouts.conftest import NUM_ENVS, STEPS
 
 OPTIONS = ("stepwise", "host", "compressed")
+REFERENCE = {}  # what sync makes, once for all
 
 
 def collector_of(option, env, policy, *overrides, steps=STEPS, iterations=3):
@@ -50,9 +51,11 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("share", [0.01, 0.6, 1.0])
+@pytest.mark.parametrize("share", [0.01, 0.6])
 def test_weights_metrics_and_frames_are_those_of_sync_to_the_bit(train, option, share):
-    wanted = train("sync")
+    if "sync" not in REFERENCE:
+        REFERENCE["sync"] = train("sync")
+    wanted = REFERENCE["sync"]
     more = () if option == "stepwise" else (f"collector.form.plain_share={share}",)
     found = train(option, "collector.steps_at_once=4", *more)  # of 6 steps, 3 at a time
     assert same(found[0].state_dict(), wanted[0].state_dict())

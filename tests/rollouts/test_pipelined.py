@@ -197,6 +197,8 @@ def test_nobody_is_left_when_it_is_gone(learner):
     next(rollouts)
     with collector.ahead():
         pass
+    iter(collector)
+    assert threading.active_count() <= before + 1
     gone = weakref.ref(collector)
     rollouts.close()
     collector.shutdown()
