@@ -61,12 +61,12 @@ class Compressed:
             raise ValueError(
                 f"collector.threads = {threads}; expected 1 or more; change collector.threads"
             )
-        self.keys, self.plain_share = keys, _checked(plain_share)
+        self.keys, self.plain_share, self._threads = keys, _checked(plain_share), threads
         self._executor: Executor = ThreadPoolExecutor(threads, thread_name_prefix="lz4")
 
     def rows(self, steps: int) -> CompressedRows | HostRows:
         """Who keeps the rows of one leaf."""
-        return CompressedRows(steps=steps, executor=self._executor)
+        return CompressedRows(steps=steps, executor=self._executor, threads=self._threads)
 
 
 class ChunkedCollector(SyncCollector):

@@ -20,7 +20,7 @@ EXECUTOR = ThreadPoolExecutor(2)
 def make_rows(request):
     if request.param == "host":
         return lambda: HostRows(steps=STEPS)
-    return lambda: CompressedRows(steps=STEPS, executor=EXECUTOR)
+    return lambda: CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2)
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_a_leaf_is_the_tensor_whatever_is_asked(make_rows, num_envs):
 @given(st.data())
 def test_any_cut_of_a_leaf_is_the_cut_of_the_tensor(data):
     now, after = plain(4)
-    rows, _ = kept(lambda: CompressedRows(steps=STEPS, executor=EXECUTOR), now, after)
+    rows, _ = kept(lambda: CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2), now, after)
     frames = TensorDict({"seen": {"scan": now}}, batch_size=[4, STEPS])
     place = Place(first=0, steps=STEPS, leading=2, at_once=1)
     packed = TensorDict({"seen": {"scan": Leaf(rows, place, now.shape, now)}}, [4, STEPS])
@@ -117,7 +117,7 @@ def test_zeros_are_kept_in_few_bytes_and_noise_in_no_more_than_its_own():
     noise = torch.randint(-(2**62), 2**62, (7, STEPS, *ROW))
     zeros = torch.zeros(7, STEPS, 40, 3)
     for tensor, most in ((noise, noise.numel() * 8), (zeros, zeros.numel() * 4 * 0.15)):
-        rows = CompressedRows(steps=STEPS, executor=EXECUTOR)
+        rows = CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2)
         for piece in tensor.split(2, 1):
             rows.append(piece)
         assert 0 < rows.num_bytes <= most
@@ -126,7 +126,7 @@ def test_zeros_are_kept_in_few_bytes_and_noise_in_no_more_than_its_own():
 
 def test_rows_of_a_rollout_that_was_replaced_are_refused():
     now, after = plain(3)
-    rows, _ = kept(lambda: CompressedRows(steps=STEPS, executor=EXECUTOR), now, after)
+    rows, _ = kept(lambda: CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2), now, after)
     rows.clear()
     with pytest.raises(RuntimeError, match="these frames are no more"):
         rows.at(torch.tensor([0]))
