@@ -72,7 +72,9 @@ class CompressedRows:
             for number, into in jobs[share :: self._threads]:
                 records[into] = self._unpacked(number).view(records.dtype)[place[into]]
 
-        jobs = list(zip(found.tolist(), wanted, strict=True))
+        jobs = list(
+            zip(found.tolist(), wanted, strict=False)
+        )  # numpy splits nothing into one piece
         list(self._executor.map(unpack, range(self._threads)))
         self.seconds += time.perf_counter() - began
         self.largest_bytes = max(self.largest_bytes, rows.numel() * rows.element_size())
