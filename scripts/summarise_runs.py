@@ -46,6 +46,8 @@ def reached(run: Path, metric: str, threshold: float) -> dict[str, float]:
     """Seconds and frames after which the metric never fell below the threshold again."""
     seconds, since, frames = 0.0, 0.0, 0.0
     for row in read_metrics(run / "metrics.jsonl"):
+        if "time/iteration" not in row:
+            continue  # an evaluation that became known late
         if row.get(metric, threshold) < threshold:
             since, frames = seconds + row["time/iteration"], row["frames"]
         seconds += row["time/iteration"]

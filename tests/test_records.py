@@ -24,7 +24,7 @@ def opened(path: Path) -> RunDirectory:
 
 def records(run: RunDirectory, saver: Any) -> tuple[Records, list[str]]:
     told: list[str] = []
-    return Records(run, saver, SimpleNamespace(note=told.append), None), told  # type: ignore[arg-type]
+    return Records(run, saver, SimpleNamespace(note=told.append), None, None), told  # type: ignore[arg-type]
 
 
 def saved(records: Records, frames: int, *, last: bool = False) -> int:
