@@ -13,7 +13,16 @@ from torch import Tensor
 from navrl.sims.combat_params import CombatParams
 from navrl.sims.combat_state import CombatState
 from navrl.sims.flight import Motion
-from navrl.sims.lines import LEFT, RIGHT, Line, Steered, along, escape_lines, three_lines
+from navrl.sims.lines import (
+    LEFT,
+    RIGHT,
+    Line,
+    Steered,
+    along,
+    escape_lines,
+    place_on_escape,
+    three_lines,
+)
 from navrl.sims.reach import ReachTable, cell, interpolated
 from navrl.sims.relative import aircraft, focal_enemy
 
@@ -52,25 +61,34 @@ def margins(params: CombatParams, table: ReachTable, hunter: Motion, prey: Steer
 
 def gaps_m(params: CombatParams, table: ReachTable, hunter: Motion, line: Line) -> Tensor:
     """Distance (L, T, N) of the lines (L, N) from the edge of the reach, at the times of the table."""
-    start, *steering = line
-    spread = Line(
-        Motion(*(field.unsqueeze(-2) for field in start)),
-        *(field.unsqueeze(-2) for field in steering),
-    )
-    place = along(params.fighter, spread, table.time_s)
-    x, y = place.x_m - hunter.x_m, place.y_m - hunter.y_m
-    cos = x * hunter.cos_heading + y * hunter.sin_heading
-    sin = y * hunter.cos_heading - x * hunter.sin_heading
-    reach_m = interpolated(table.distance_m, cell(hunter.speed_mps, cos, sin))
-    return torch.sqrt(x * x + y * y) - reach_m - params.hit_radius_m
+    place = along(params.fighter, _spread(line), table.time_s)
+    return _beyond_m(params, table, hunter, (place.x_m, place.y_m))
 
 
 def best_escape(params: CombatParams, table: ReachTable, hunter: Motion, prey: Motion) -> Escape:
     """Of prey, if hunter launched now; cheap, at `FIVE_TIMES_S`."""
-    line = escape_lines(params.fighter, prey, hunter)
-    gaps = gaps_m(params, table.at(FIVE_TIMES_S), hunter, line)
-    left_m, right_m = gaps.amin(-2).unbind(0)
+    table, line = table.at(FIVE_TIMES_S), _spread(escape_lines(params.fighter, prey, hunter))
+    place = place_on_escape(params.fighter, line, table.time_s)
+    left_m, right_m = _beyond_m(params, table, hunter, place).amin(-2).unbind(0)
     return Escape(torch.maximum(left_m, right_m), torch.where(left_m >= right_m, LEFT, RIGHT))
+
+
+def _spread(line: Line) -> Line:
+    """Fields (L, N) as (L, 1, N), for all times at once."""
+    start, *steering = line
+    motion = Motion(*(field.unsqueeze(-2) for field in start))
+    return Line(motion, *(field.unsqueeze(-2) for field in steering))
+
+
+def _beyond_m(
+    params: CombatParams, table: ReachTable, hunter: Motion, place: tuple[Tensor, Tensor]
+) -> Tensor:
+    """How far places (L, T, N) are beyond the edge of the reach."""
+    x, y = place[0] - hunter.x_m, place[1] - hunter.y_m
+    cos = x * hunter.cos_heading + y * hunter.sin_heading
+    sin = y * hunter.cos_heading - x * hunter.sin_heading
+    reach_m = interpolated(table.distance_m, cell(hunter.speed_mps, cos, sin))
+    return torch.sqrt(x * x + y * y) - reach_m - params.hit_radius_m
 
 
 def best_defence_margin_m(

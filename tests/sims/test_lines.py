@@ -14,6 +14,7 @@ from navrl.sims.lines import (
     current_line,
     escape_line,
     escape_lines,
+    place_on_escape,
     three_lines,
 )
 from tests.sims.duels import motion_of, shipped_params
@@ -53,6 +54,9 @@ def test_a_line_is_what_the_simulator_flies(name, time_s):
     expected = flown_in_ticks(line, time_s)
     for field, tolerance in (("x_m", 0.3), ("y_m", 0.3), ("speed_mps", 0.01)):
         assert (getattr(found, field) - getattr(expected, field)).abs().max() < tolerance
+    if name != "current":  # whose thrust and turn the shorter way takes for granted
+        x_m, y_m = place_on_escape(BODY, line, torch.full_like(rudder, time_s))
+        assert torch.hypot(x_m - expected.x_m, y_m - expected.y_m).max() < 0.3
     if name == "current":  # which keeps the throttle: the slowest is the one with least of it
         assert torch.equal(line.thrust_mps2, 0.5 * rudder.abs() * BODY.thrust_mps2)
         assert line.turn_s.isinf().all()
