@@ -1,0 +1,106 @@
+"""What all libraries share: the work of one iteration, and the fights as rows of plain numbers."""
+
+from typing import Any, NamedTuple
+
+import torch
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from navrl.config import build, compose
+
+OPTIONS = ("env=combat", "action=continuous", "agent.precision=fp32", "agent.max_kl=null")
+
+
+class Work(NamedTuple):
+    """What every library does in one iteration."""
+
+    num_envs: int
+    steps: int
+    hidden_sizes: tuple[int, ...]
+    num_epochs: int
+    num_minibatches: int
+    learning_rate: float
+    discount: float
+    gae_lambda: float
+    clip_epsilon: float
+    entropy_coef: float
+    critic_coef: float
+    max_grad_norm: float
+
+    @property
+    def frames(self) -> int:
+        """Frames of one iteration."""
+        return self.num_envs * self.steps
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of one iteration."""
+        return self.num_epochs * self.num_minibatches
+
+    @property
+    def minibatch(self) -> int:
+        """Frames of one gradient step."""
+        return self.frames // self.num_minibatches
+
+
+def work_of(cfg: DictConfig) -> Work:
+    """The work that the shipped configuration, with its options, asks for."""
+    agent = cfg.agent
+    shared = set(Work._fields) & set(agent)
+    options = {name: agent[name] for name in shared} | {"hidden_sizes": tuple(agent.hidden_sizes)}
+    return Work(num_envs=cfg.num_envs, steps=cfg.rollout_steps, **options)
+
+
+def configuration(options: list[str]) -> DictConfig:
+    """The shipped configuration with these options."""
+    return compose("train", [*OPTIONS, *options])
+
+
+def combat(cfg: DictConfig) -> Any:
+    """The fights as navrl has them."""
+    return build(cfg.env)(num_envs=cfg.num_envs, device="cpu", seed=cfg.seed)
+
+
+class Step(NamedTuple):
+    """What one decision of everybody brings."""
+
+    upcoming: Tensor  # observation (N, F) at its end, also of episodes that end
+    opening: Tensor  # the same after restarts, from which to go on
+    reward: Tensor  # (N,)
+    terminated: Tensor  # bool (N,)
+    truncated: Tensor  # bool (N,)
+
+
+class Fights:
+    """env=combat for a library of Gaussian actions: unbounded columns for rudder, throttle and trigger."""
+
+    columns = 3
+
+    def __init__(self, cfg: DictConfig) -> None:
+        self.env, self.num_envs = combat(cfg), cfg.num_envs
+        self.features: int = self.env.observation_spec["observation", "ego"].shape[-1]
+
+    def reset(self) -> Tensor:
+        """The first observations (N, F)."""
+        return self.env.reset()["observation", "ego"]
+
+    def step(self, action: Tensor) -> Step:
+        """One decision for actions (N, 3)."""
+        rudder, throttle, trigger = action.unbind(-1)
+        throttle = (0.5 * (throttle + 1.0)).clamp(0.0, 1.0)
+        orders = torch.stack([rudder.clamp(-1.0, 1.0), throttle, (trigger > 0.0).float()], -1)
+        asked = TensorDict({"action": orders}, [self.num_envs])
+        stepped, opening = self.env.step_and_maybe_reset(asked)
+        after = stepped["next"]
+        flags = (after[name].squeeze(-1) for name in ("reward", "terminated", "truncated"))
+        return Step(after["observation", "ego"], opening["observation", "ego"], *flags)
+
+
+def network(inputs: int, outputs: int, work: Work) -> nn.Sequential:
+    """The layers of an actor or a critic."""
+    layers: list[nn.Module] = []
+    for width in work.hidden_sizes:
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
