@@ -87,11 +87,11 @@ class ScaledBeta(ActionDistribution):
             batch_shape=alpha.shape[:-1], event_shape=alpha.shape[-1:], validate_args=False
         )
 
-    @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """One action per row: the share of one gamma variate in a sum of two."""
         _only_one(sample_shape)
-        one, other = torch._standard_gamma(torch.stack([self._alpha, self._beta])).unbind(0)
+        shapes = torch.stack([self._alpha, self._beta]).detach()
+        one, other = torch._standard_gamma(shapes).unbind(0)
         return self._low + self._width * (one / (one + other)).clamp(_EDGE, 1.0 - _EDGE)
 
     @property

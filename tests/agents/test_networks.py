@@ -8,7 +8,8 @@ from tensordict import TensorDict
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.agents.networks import resolve_precision
-from tests.agents.conftest import CHOICES, entities, make_rollout, spec
+from navrl.envs.actions import Continuous
+from tests.agents.conftest import CHOICES, entities, spec
 
 _STATISTICS = ("mean", "variance", "count")
 
@@ -150,8 +151,11 @@ def test_policy_samples_unless_told_to_take_the_mode(make_agent):
 
 
 def test_a_compiled_policy_and_its_copies_sample_what_they_would_eager(make_agent):
-    eager, compiled = make_agent().policy, make_agent(compile_mode="on").policy
-    frames = make_rollout(make_agent()).exclude("action", "action_log_prob")[:, 0]
+    action = Continuous(team_size=1).spec((9,), "cpu")  # two Betas, and a choice with a mask
+    eager = make_agent(action_spec=action).policy
+    compiled = make_agent(action_spec=action, compile_mode="on").policy
+    mask = torch.tensor([[True, True], [True, False], [False, True]]).repeat(3, 1)
+    frames = TensorDict({"observation": {"ego": torch.randn(9, 3)}, "action_mask": mask}, [9])
     copies = [copy.deepcopy(compiled)]  # before the graph is made, and after it
     _sample_alike(compiled, eager, frames)
     copies.append(copy.deepcopy(compiled))
