@@ -62,8 +62,8 @@ def make_agent():
 def make_collector(request):
     """make_collector(env, policy) -> a collector, shut down after the test."""
 
-    def make(env, policy, *, iterations=4, rollout_steps=STEPS):
-        collector = SyncCollector(
+    def make(env, policy, *, kind=SyncCollector, iterations=4, rollout_steps=STEPS):
+        collector = kind(
             env=env,
             policy=policy,
             rollout_steps=rollout_steps,

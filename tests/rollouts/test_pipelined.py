@@ -1,6 +1,7 @@
 """collector=pipelined: collecting beside learning, by the policy of one update before."""
 
 import copy
+import functools
 import gc
 import threading
 import time
@@ -11,22 +12,12 @@ import torch
 from tensordict import TensorDict
 
 from navrl.rollouts import PipelinedCollector, SyncCollector
-from tests.rollouts.conftest import NUM_ENVS, STEPS
+from tests.rollouts.conftest import STEPS
 
 
 @pytest.fixture
-def make_pipeline(request):
-    def make(env, policy, *, iterations=4, steps=STEPS):
-        collector = PipelinedCollector(
-            env=env,
-            policy=policy,
-            rollout_steps=steps,
-            total_frames=iterations * NUM_ENVS * steps,
-        )
-        request.addfinalizer(collector.shutdown)
-        return collector
-
-    return make
+def make_pipeline(make_collector):
+    return functools.partial(make_collector, kind=PipelinedCollector)
 
 
 @pytest.fixture
@@ -106,7 +97,7 @@ def test_two_buffers_take_turns(learner, make_pipeline):
 
 def test_weights_that_change_on_the_way_do_not_reach_what_is_collected(learner, make_pipeline):
     env, agent = learner()
-    collector = make_pipeline(env, agent.policy, steps=20)
+    collector = make_pipeline(env, agent.policy, rollout_steps=20)
     next(iter(collector))
     before = copy.deepcopy(agent.policy)
     with collector.ahead():
@@ -162,7 +153,7 @@ def test_an_error_of_the_thread_is_raised_where_it_is_waited_for(learner, make_p
 
 def test_an_error_of_the_caller_stops_the_thread_within_a_step(learner, make_pipeline):
     env, agent = learner()
-    collector = make_pipeline(env, agent.policy, steps=1000)
+    collector = make_pipeline(env, agent.policy, rollout_steps=1000)
     collector._stopping.set()  # not a thousand steps here
     next(iter(collector))
     collector._stopping.clear()
