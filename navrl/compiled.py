@@ -88,7 +88,7 @@ class Compiled:
             return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
-        began, missed = time.perf_counter(), _misses()
+        began, (hits, misses) = time.perf_counter(), _lookups()
         try:
             compiler: Any = torch.compile  # its annotations lack isolate_recompiles
             function = compiler(
@@ -114,7 +114,9 @@ class Compiled:
             return self.eager(*args)
         self._run = function
         seconds = time.perf_counter() - began
-        compilations.append(Compilation(self.name, seconds, kept=_misses() == missed))
+        found = _lookups()
+        kept = found[0] > hits and found[1] == misses
+        compilations.append(Compilation(self.name, seconds, kept))
         return result
 
     def _options(self) -> dict[str, Any]:
@@ -160,9 +162,10 @@ class CompiledGradients(Compiled):
         return {**_known(_PRODUCTS), **_GUARDS}
 
 
-def _misses() -> int:
-    """How many graphs were not found on disk so far."""
-    return int(torch._dynamo.utils.counters["inductor"]["fxgraph_cache_miss"])
+def _lookups() -> tuple[int, int]:
+    """How many graphs were found on disk so far, and how many were not; some are never looked for."""
+    counts = torch._dynamo.utils.counters["inductor"]
+    return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

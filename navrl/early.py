@@ -9,12 +9,18 @@ import sys
 import time
 from types import FrameType
 
-_BEGAN = time.monotonic()
+_IMPORTED = time.monotonic()
+_jobs_began: list[float] = []  # those of a sweep follow each other in one process
 
 
-def age_s() -> float:
-    """Seconds since navrl was imported, which a command does before anything else."""
-    return time.monotonic() - _BEGAN
+def job_begins() -> None:
+    """A training begins; the first one of a process has begun with the import of navrl."""
+    _jobs_began.append(time.monotonic() if _jobs_began else _IMPORTED)
+
+
+def job_age_s() -> float:
+    """Seconds since the training that is under way began."""
+    return time.monotonic() - _jobs_began[-1]
 
 
 def is_command() -> bool:

@@ -27,6 +27,9 @@ from navrl.subject import build_env, build_policy
 _WORKER = "from navrl.examiners import serve; serve()"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _READY = "ready"
+_MOST_REQUESTS = (
+    16  # before the loop waits after all: their weights take memory, and room in checkpoints
+)
 _NICENESS = 10  # training comes first where there are fewer cores than processes
 
 
@@ -44,8 +47,6 @@ class EvaluationFailed(RuntimeError):  # noqa: N818 (it says what it is without 
 
 class Examiner:
     """The loop evaluates, and waits."""
-
-    waits = True
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
@@ -100,8 +101,6 @@ class AsideExaminer(Examiner):
     not done yet is part of a checkpoint, so that a stopped run needs not wait and loses nothing.
     """
 
-    waits = False
-
     def __init__(self, cfg: DictConfig) -> None:
         super().__init__(cfg)
         self._requests: deque[_Request] = deque()  # the first one may be under way
@@ -122,13 +121,14 @@ class AsideExaminer(Examiner):
         policy = agent.policy
         weights = {name: value.detach().clone() for name, value in policy.state_dict().items()}
         self._requests.append(_Request(iteration, frames, policy.version, weights))
+        with _plain_errors(self._process):
+            self._begin()
         return {}
 
     def results(self) -> Iterator[Result]:
-        """What has arrived, without waiting."""
+        """What has arrived; without waiting, unless evaluations are far behind."""
         with _plain_errors(self._process):
-            self._begin()
-            while self._pipe.poll():
+            while self._pipe.poll(None if len(self._requests) > _MOST_REQUESTS else 0.0):
                 yield from self._received()
 
     def rest(self, tell: Callable[[str], None]) -> Iterator[Result]:
@@ -138,7 +138,6 @@ class AsideExaminer(Examiner):
             named = f"{number} evaluations of" if number > 1 else "1 evaluation of an"
             tell(f"waiting for {named} earlier polic{'ies' if number > 1 else 'y'}")
         with _plain_errors(self._process):
-            self._begin()
             while self._requests:
                 yield from self._received()
 

@@ -32,7 +32,7 @@ def supervise(command: Callable[[int], Sequence[str]], folder: Path, restarts: i
                 break
             left = restarts - attempt
             then = f"restart {attempt + 1} of {restarts}" if left else "no restart is left"
-            if _status(folder).get("reason", "").startswith(_DIVERGED):
+            if str(_said_by(child.pid, folder).get("reason")).startswith(_DIVERGED):
                 divergences += 1
                 then += " at half the learning rates" if left else ""
             sys.stderr.write(f"navrl: training {_said(code)}; {then}\n")
@@ -76,21 +76,16 @@ def _crashed(code: int, folder: Path, pid: int) -> bool:
     """Whether the end of that process is worth another attempt."""
     if code < 0:
         return -code not in _SIGNALS
-    return code == 1 and _had_begun(folder, pid)
+    return code == 1 and bool(_said_by(pid, folder))  # before that a folder or an option is wrong
 
 
-def _had_begun(folder: Path, pid: int) -> bool:
-    """Whether the process came to train there: before that, what fails is a folder or an option."""
-    return bool(_status(folder).get("pid") == pid)
-
-
-def _status(folder: Path) -> dict[str, Any]:
-    """What the run says of itself; nothing before it says anything."""
+def _said_by(pid: int, folder: Path) -> dict[str, Any]:
+    """What the process says of the run; nothing where it did not come to train."""
     try:
         found = json.loads((folder / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and found.get("pid") == pid else {}
 
 
 def _said(code: int) -> str:

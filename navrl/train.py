@@ -21,7 +21,7 @@ from navrl.auto_resume import AUTO, origin, supervised_command, supervised_folde
 from navrl.compiled import compilations
 from navrl.config import build, changes, resumed, run_main, to_json
 from navrl.curriculum.gate import means
-from navrl.early import age_s
+from navrl.early import job_age_s, job_begins
 from navrl.evaluate import measure_all, play
 from navrl.examiners import examiner
 from navrl.interrupt import Interrupt
@@ -47,6 +47,8 @@ from navrl.supervise import supervise
 
 def train(cfg: DictConfig) -> float:
     """The command; returns what sweeps compare: the final rate of env.objective, more is better."""
+    job_begins()
+    compilations.clear()
     hydra = HydraConfig.get()
     path, saved, auto = Path(hydra.runtime.output_dir), None, cfg.resume == AUTO
     overrides, chosen = list(hydra.overrides.task), dict(hydra.runtime.choices)
@@ -168,6 +170,8 @@ def _loop(
             after = run.frames + rollout.numel()
             metrics |= curriculum.after(iteration, after, rollout, loggers.note)
         frames = run.frames = frames + rollout.numel()
+        for result in evaluations.results():  # of earlier iterations; what is not here yet is saved
+            loggers.late(*result)
         evaluated = evaluations.due(iteration)
         if evaluated:
             with monitor.section("evaluate"):
@@ -176,10 +180,8 @@ def _loop(
         if iteration == start.done + 1:
             del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
             if compilations:
-                loggers.note(notes.first_iteration(age_s(), compilations))
+                loggers.note(notes.first_iteration(job_age_s(), compilations))
         loggers.log(metrics | timing, iteration=iteration, frames=frames)
-        for result in evaluations.results():  # of earlier iterations; what is not here yet is saved
-            loggers.late(*result)
         last = iteration == start.total or interrupt.requested
         good = not agent.skipped_in_a_row  # or a restart would go on from where numbers overflow
         if ((saver.due(iteration) or evaluated) and good) or last:

@@ -64,3 +64,14 @@ def test_a_command_that_listens_gets_its_interrupt_and_nobody_elses_handler_is_t
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_the_second_training_of_a_sweep_is_no_older_than_itself(monkeypatch):
+    now = iter([5.0, 100.0, 103.0])
+    monkeypatch.setattr(early, "_jobs_began", [])
+    monkeypatch.setattr(early, "_IMPORTED", 1.0)
+    monkeypatch.setattr(early.time, "monotonic", lambda: next(now))
+    early.job_begins()
+    assert early.job_age_s() == 4.0
+    early.job_begins()
+    assert early.job_age_s() == 3.0

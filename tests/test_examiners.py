@@ -2,6 +2,8 @@
 
 import json
 import signal
+from collections import deque
+from multiprocessing.connection import Pipe
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +12,13 @@ import torch
 import navrl.train
 from navrl.checkpoint import load
 from navrl.checkpoint.compare import differences
-from navrl.examiners import AsideExaminer, EvaluationFailed, examiner
+from navrl.examiners import (
+    _MOST_REQUESTS,
+    AsideExaminer,
+    EvaluationFailed,
+    _Request,
+    examiner,
+)
 from navrl.loggers import JsonlLogger, read_metrics
 from tests.commands import command, process
 from tests.halting import STOP_AFTER, train_and_halt
@@ -109,6 +117,26 @@ def test_what_goes_wrong_beside_is_told_within(compose_cfg, capfd):
     assert "Traceback" in capfd.readouterr().err
 
 
+def test_far_behind_the_loop_waits_after_all(monkeypatch):
+    """For as many results as are too many; the process is this one, which answers all at once."""
+    ours, theirs = Pipe()
+    aside = AsideExaminer.__new__(AsideExaminer)  # without its process
+    aside._pipe, aside._process, aside._listens = ours, None, False
+    aside._requests = deque(_Request(i, 10 * i, i, {}) for i in range(1, _MOST_REQUESTS + 3))
+    waited = []
+
+    def poll(timeout_s):
+        waited.append(timeout_s is None)
+        if timeout_s is None:
+            theirs.send({"eval/a": 1.0})
+        return timeout_s is None
+
+    monkeypatch.setattr(ours, "poll", poll)
+    assert [result.iteration for result in aside.results()] == [1, 2]
+    assert waited == [True, True, False]
+    assert len(aside.state_dict()) == _MOST_REQUESTS
+
+
 @pytest.mark.commands
 def test_the_process_ends_with_the_run(compose_cfg):
     with AsideExaminer(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
@@ -130,18 +158,20 @@ def test_what_is_under_way_and_comes_to_nothing_is_told(compose_cfg):
     assert told == ["frame 24,000 is not evaluated, because eval_async is off by now"]
 
 
-def test_late_rows_are_cut_with_the_rows_after_which_they_came(tmp_path):
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_late_rows_are_cut_with_the_rows_after_which_they_came(tmp_path, goes_on):
     logger = JsonlLogger(directory=tmp_path)
     logger.log({"a": 1.0}, iteration=1, frames=10)
-    logger.log({"a": 2.0}, iteration=2, frames=20)
     logger.late({"eval/b": 1.0}, 1, 10)  # known when iteration 2 was saved
-    logger.log({"a": 3.0}, iteration=3, frames=30)
+    logger.log({"a": 2.0}, iteration=2, frames=20)
     logger.late({"eval/b": 2.0}, 2, 20)  # part of the state of iteration 2: to be made again
+    if goes_on:  # else the run was complete, and is given more frames now
+        logger.log({"a": 3.0}, iteration=3, frames=30)
     logger.truncate_after(20)
     logger.close()
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"iteration": 1, "frames": 10, "a": 1.0},
-        {"iteration": 2, "frames": 20, "a": 2.0},
         {"iteration": 1, "frames": 10, "eval/b": 1.0},
+        {"iteration": 2, "frames": 20, "a": 2.0},
     ]

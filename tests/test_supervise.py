@@ -79,6 +79,11 @@ def test_who_starts_again_is_told_how_often_training_diverged(tmp_path, capfd):
     assert ["half the learning rates" in line for line in told] == [True, False, True, False]
 
 
+def test_who_is_killed_before_it_trains_did_not_diverge(tmp_path, capfd):
+    assert attempts(tmp_path, ["diverges", -9, 0], 9, begins=False) == (0, 3)
+    assert (tmp_path / "divergences").read_text() == "011"
+
+
 def test_what_fails_before_it_trains_is_not_started_again(tmp_path):
     assert attempts(tmp_path, [1, 9], 3, begins=False) == (1, 1)
 

@@ -69,7 +69,10 @@ class JsonlLogger(Logger):
         self._waiting = b""
 
     def _keep_until(self, frames: int | None) -> None:
-        """Cut the file after the last whole row that is not beyond `frames`."""
+        """Cut the file after the first whole row of `frames`, or before the first one beyond.
+
+        What follows that row has come late: a run that goes on from there finds it out again.
+        """
         end = 0
         with self.path.open("rb") as file:
             for line in file:
@@ -77,6 +80,8 @@ class JsonlLogger(Logger):
                 if row is not None and frames is not None and row["frames"] > frames:
                     break
                 end = file.tell() if row is not None else end
+                if row is not None and row["frames"] == frames:
+                    break
         self._cut(end)
         self._size = end
 
