@@ -31,8 +31,8 @@ class SeparateActors(nn.Module):
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The names of all that is read of an observation."""
-        return self._first.leaves
+        """The names of all that is read of an observation, who sees it included."""
+        return tuple(dict.fromkeys((*self._first.leaves, AGENT_ID)))
 
     def shared(self, frames: TensorDictBase) -> TensorDictBase:
         """The frames with what policy and critic compute alike: here nothing."""

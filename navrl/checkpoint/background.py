@@ -1,6 +1,7 @@
 """Saves in the background: the training loop pays for a copy in memory, a thread writes it."""
 
 import atexit
+import contextlib
 import logging
 import os
 import sys
@@ -247,8 +248,9 @@ def _step_back() -> None:
     """Training goes before this thread, where the system knows such a wish."""
     if sys.platform == "linux":  # elsewhere it would be the whole process
         thread = threading.get_native_id()
-        niceness = os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS
-        os.setpriority(os.PRIO_PROCESS, thread, niceness)
+        with contextlib.suppress(OSError):  # a sandbox may forbid it, and saving matters more
+            niceness = os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS
+            os.setpriority(os.PRIO_PROCESS, thread, niceness)
 
 
 def _named(failure: Exception, frames: int) -> Exception:
