@@ -37,7 +37,7 @@ def elsewhere(tmp_path_factory):
 def by_shell(line, folder):
     """The line as a user types it."""
     done = subprocess.run(
-        line, shell=True, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        line, shell=True, cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
     return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -53,7 +53,7 @@ def forked(line, folder):
 
 
 @pytest.mark.commands
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)  # two dozen commands, on slow machines too
 def test_commands_run_one_after_the_other(elsewhere):
     ran = [line for line in commands() if not line.startswith(_ELSEWHERE)]
     assert len(ran) >= 8
