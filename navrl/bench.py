@@ -63,15 +63,17 @@ def bench(options: argparse.Namespace) -> None:
         training = Training(cfg)
         found = measure(training, options.repeats, lambda: progress.advance(3 * cfg.num_envs))
         training.close()
+    device, frames = training.device, training.frames
     machine = {
-        "device": str(training.device),
+        "device": str(device),
         "threads": torch.get_num_threads(),
         "precision": training.agent.precision,
     }
+    del training  # else its memory would count for all sizes
     progress.clear()
     named = ", ".join(f"{name} {value}" for name, value in machine.items())
-    sys.stdout.write(f"{named}\n{table(found, training.frames)}")
-    budget_mb = available_mb(training.device)
+    sys.stdout.write(f"{named}\n{table(found, frames)}")
+    budget_mb = available_mb(device)
     if options.memory_gb is not None:
         budget_mb = options.memory_gb * _MEBIBYTES
     sizes = _sizes(options, progress)

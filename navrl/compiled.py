@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import shutil
 import time
 import warnings
 from collections.abc import Callable
@@ -102,12 +103,11 @@ class Compiled:
         except (torch._dynamo.exc.FailOnRecompileLimitHit, RuntimeError, OSError) as error:
             if self.mode == "on":
                 raise RuntimeError(
-                    f"{self.name} does not compile ({_first_line(error)}); expected a working C++ "
-                    "compiler; install g++ or use compile=auto"
+                    f"{self.name} does not compile: {_first_line(error)}; {_remedy()}use compile=auto"
                 ) from error
             warnings.warn(
                 f"{self.name} runs eager, which is slower: {_first_line(error)}; "
-                "install g++ to compile it, or silence this with compile=off",
+                f"{_remedy()}silence this with compile=off",
                 stacklevel=2,
             )
             self._run = self.eager
@@ -176,6 +176,10 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
             f"this torch does not know {sorted(missing)}; compiling without", stacklevel=5
         )
     return {name: value for name, value in options.items() if name in known}
+
+
+def _remedy() -> str:
+    return "" if shutil.which("g++") else "install g++ to compile it, or "
 
 
 def _first_line(error: BaseException) -> str:

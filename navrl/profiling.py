@@ -57,10 +57,13 @@ class TraceProfiler:
             self._note("profile=true wrote nothing: it needs three iterations or more")
 
     def _write(self, found: Any) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = self._folder / "trace.json.gz"
-        found.export_chrome_trace(str(file))
-        self._written = True
+        file, self._written = self._folder / "trace.json.gz", True
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            found.export_chrome_trace(str(file))
+        except (OSError, RuntimeError) as error:  # a trace is not worth a training
+            self._note(f"profile=true could not write {file}: {error}; training goes on")
+            return
         self._note(
             f"wrote {file}, what happened in an iteration or two; open it in https://ui.perfetto.dev "
             "(it is read there in the browser and not sent anywhere) or in chrome://tracing"

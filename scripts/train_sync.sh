@@ -35,21 +35,25 @@ python=$top/.venv/bin/python
 [ -x "$python" ] || python=python3
 
 task=train run='' board='' dry='' words=()
+becomes() {
+  [ "$task" = train ] || fail "--resume and --eval-only were both given, or one of them twice; leave one out"
+  task=$1 run=${2#=}
+}
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --dry-run) dry=yes ;;
     --tensorboard) board=any; if [[ ${2-} =~ ^[0-9]+$ ]]; then board=$2; shift; fi ;;
-    --resume | --resume=*) task=resume; run=${1#--resume}; run=${run#=} ;;
-    --eval-only | --eval-only=*) task=evaluate; run=${1#--eval-only}; run=${run#=} ;;
+    --resume | --resume=*) becomes resume "${1#--resume}" ;;
+    --eval-only | --eval-only=*) becomes evaluate "${1#--eval-only}" ;;
     *) words+=("$1") ;;
   esac
   shift
 done
 
 case $task in
-  evaluate) command=("$python" -m navrl.evaluate "checkpoint=${run:-latest}" "${words[@]}") ;;
-  resume) command=("$python" -m navrl.train "resume=${run:-latest}" "${words[@]}") ;;
+  evaluate) command=("$python" -m navrl.evaluate "checkpoint=${run:-latest}" ${words[@]+"${words[@]}"}) ;;
+  resume) command=("$python" -m navrl.train "resume=${run:-latest}" ${words[@]+"${words[@]}"}) ;;
   train)
     [ ${#words[@]} -gt 0 ] || words=(env=alice_and_bob agent=hmasd experiment=alice_hmasd)
     command=("$python" -m navrl.train "${words[@]}")

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -52,12 +53,15 @@ def test_auto_runs_eager_after_one_warning(monkeypatch, failure, at_first_call):
     assert "\n" not in str(warning.message)
 
 
+@pytest.mark.parametrize("compiler", [None, "/usr/bin/g++"])
 @pytest.mark.parametrize("failure", FAILURES)
-def test_on_refuses_in_one_plain_sentence(monkeypatch, failure):
+def test_on_refuses_in_one_plain_sentence(monkeypatch, failure, compiler):
     break_compilation(monkeypatch, FAILURES[failure], at_first_call=True)
-    with pytest.raises(RuntimeError, match=r"install g\+\+ or use compile=auto") as refused:
+    monkeypatch.setattr(shutil, "which", lambda _: compiler)
+    with pytest.raises(RuntimeError, match="; (.* or )?use compile=auto$") as refused:
         Compiled(double, "on")(torch.ones(2))
     assert "\n" not in str(refused.value)
+    assert ("install g++" in str(refused.value)) == (compiler is None)
 
 
 def test_an_env_of_several_compiled_functions_warns_once(monkeypatch):

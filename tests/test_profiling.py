@@ -55,3 +55,13 @@ def test_only_true_or_false(tmp_path):
     assert isinstance(profiler_for(False, tmp_path, CPU, print), NoProfiler)
     with pytest.raises(ValueError, match="profile = yes please; expected true or false"):
         profiler_for("yes please", tmp_path, CPU, print)
+
+
+def test_a_trace_that_cannot_be_written_ends_nothing(tmp_path):
+    (tmp_path / "profile").write_text("in the way")
+    notes = []
+    iterations(5, tmp_path / "profile", notes)
+    (note,) = notes
+    assert note.startswith(
+        f"profile=true could not write {tmp_path / 'profile' / 'trace.json.gz'}: "
+    )

@@ -115,6 +115,14 @@ def test_a_dry_run_checks_and_says_what_it_would_do(launcher, tmp_path):
     assert asked(tmp_path) == ["-m navrl.doctor"]
 
 
+def test_a_run_is_resumed_or_measured_not_both(launcher, tmp_path):
+    started = launcher("--resume", "--eval-only=best")
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 2
+    assert err.startswith("train_sync: error: --resume and --eval-only were both given")
+    assert not (tmp_path / "asked").exists()
+
+
 def test_an_installation_that_is_not_fit_ends_it(launcher, tmp_path):
     started = launcher(UNFIT="1", VERDICT="1 of 9 checks are wrong")
     _, err = started.communicate(timeout=60)
@@ -152,7 +160,9 @@ def test_tensorboard_ends_with_the_run_and_nothing_else_does(launcher, tmp_path)
         foreign.wait()
     assert f"-m tensorboard.main --logdir outputs --port {port}" in asked(tmp_path)
     # Two processes write what they were asked, in either order.
-    assert any(line.endswith("experiment=alice_hmasd logger=tensorboard") for line in asked(tmp_path))
+    assert any(
+        line.endswith("experiment=alice_hmasd logger=tensorboard") for line in asked(tmp_path)
+    )
 
 
 def test_a_port_that_is_taken_is_one_sentence(launcher, tmp_path):
