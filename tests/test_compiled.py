@@ -58,7 +58,7 @@ def test_auto_runs_eager_after_one_warning(monkeypatch, failure, at_first_call):
 def test_on_refuses_in_one_plain_sentence(monkeypatch, failure, compiler):
     break_compilation(monkeypatch, FAILURES[failure], at_first_call=True)
     monkeypatch.setattr(shutil, "which", lambda _: compiler)
-    with pytest.raises(RuntimeError, match="; (.* or )?use compile=auto$") as refused:
+    with pytest.raises(RuntimeError, match=r"; (.* or )?use compile=auto$") as refused:
         Compiled(double, "on")(torch.ones(2))
     assert "\n" not in str(refused.value)
     assert ("install g++" in str(refused.value)) == (compiler is None)
