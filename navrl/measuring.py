@@ -14,6 +14,7 @@ from torch import nn
 
 from navrl.agents.networks import Trunk
 from navrl.agents.ppo import MINIBATCH_KEYS, PPO
+from navrl.agents.recurrence import FRESH, HIDDEN
 from navrl.agents.team import CENTRAL, as_one_agent
 from navrl.config import build
 from navrl.envs.base import BatchedEnv
@@ -49,7 +50,7 @@ class Training:
             device=self.device,
             num_iterations=_ENDLESS,
         )
-        self.agent.check_rollout_size(self.frames)
+        self.agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
         self._collector = build(cfg.collector)(
             env=self.env,
             policy=self.agent.policy,
@@ -96,9 +97,11 @@ class Learning:
         agent.max_kl = None  # every gradient step is made
         informed = agent.policy.informed(agent.critic.informed(training.rollout))
         self._frames, self._sharing = as_one_agent(informed)
-        self._flat = self.values().select(*MINIBATCH_KEYS, strict=False).reshape(-1)
-        self._seen = self._flat.select("observation", CENTRAL, strict=False)
-        self._decisions = self._seen[: self._seen.numel() // training.steps]
+        learned = self.values().select(*MINIBATCH_KEYS, strict=False)
+        self._flat = agent.policy.trunk.memory.rows(learned)
+        told = ("observation", CENTRAL, HIDDEN)
+        self._seen = self._flat.select(*told, FRESH, strict=False)
+        self._decisions = self._frames[:, 0].select(*told, strict=False)
         trunks = self._policy, self._critic = copy.deepcopy(
             (agent.policy.trunk, agent.critic.trunk)
         )
@@ -117,7 +120,7 @@ class Learning:
     def steps(self) -> None:
         """All gradient steps of an update."""
         agent, stopped = self._agent, torch.zeros((), dtype=torch.bool, device=self._flat.device)
-        gradients, count = agent.gradients.of(self._flat), self._flat.numel()
+        gradients, count = agent.gradients.of(self._flat), len(self._flat)
         for index in agent.minibatches.of(count, 0, self._flat.device):
             stopped, _ = agent._step(gradients(index), stopped)
 
@@ -130,7 +133,7 @@ class Learning:
         """Forward, backward and fused Adam on as many rows as often, and nothing else."""
         cut = self._agent.minibatches
         for _ in range(cut.num_epochs):
-            for rows in self._seen.split(self._seen.numel() // cut.number(0)):
+            for rows in self._seen.split(len(self._seen) // cut.number(0)):
                 shared = self._policy.shared(rows)
                 said, worth = self._policy(shared), self._critic(shared)
                 torch.autograd.backward(said.square().mean() + worth.square().mean())

@@ -211,7 +211,7 @@ def _build(start: Start) -> Learners:
         num_iterations=start.total,
     )
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
-    agent.check_rollout_size(frames_per_iteration)
+    agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
     curriculum = build(cfg.curriculum, from_checkpoint=foreign)(
         env=env,
         agent=agent,

@@ -24,6 +24,11 @@ def actor_critic(
             f"agent.network = {network!r}; expected one of {', '.join(_NETWORKS)}; change agent.network"
         )
     build = _NETWORKS[network]
+    if network != "separate" and options.rnn != "none":
+        raise ValueError(
+            f"agent.network = {network!r} with agent.rnn = {options.rnn!r}; expected none, since it "
+            "remembers nothing; change agent.rnn or use agent.network=separate"
+        )
     if options.team != INDEPENDENT:
         if network != "separate":
             raise ValueError(

@@ -15,16 +15,20 @@ class Clipped(NamedTuple):
 
 
 def clipped_objective(
-    log_prob: Tensor, before: Tensor, advantage: Tensor, clip_epsilon: float
+    log_prob: Tensor,
+    before: Tensor,
+    advantage: Tensor,
+    clip_epsilon: float,
+    weight: Tensor | float = 1.0,
 ) -> Clipped:
     """Means over all elements; `before` holds the log-probs with which the actions were drawn."""
     log_ratio = log_prob - before
     ratio = log_ratio.exp()
     held = ratio.clamp(1.0 - clip_epsilon, 1.0 + clip_epsilon)
-    loss = -torch.minimum(ratio * advantage, held * advantage).mean()
+    loss = -(weight * torch.minimum(ratio * advantage, held * advantage)).mean()
     with torch.no_grad():
-        kl = (ratio - 1.0 - log_ratio).mean()
-        clip_fraction = ((ratio - 1.0).abs() > clip_epsilon).float().mean()
+        kl = (weight * (ratio - 1.0 - log_ratio)).mean()
+        clip_fraction = (weight * ((ratio - 1.0).abs() > clip_epsilon)).mean()
     return Clipped(loss, kl, clip_fraction)
 
 

@@ -45,11 +45,12 @@ class MinibatchGradients:
     ) -> None:
         self._loss, self._parameters, self._policy_coef = loss, list(parameters), policy_coef
         self._keys: tuple[tuple[str, ...], ...] = ()  # of the columns, in their order
+        self._chunk: tuple[int, ...] = ()  # (L,) where rows are chunks of steps
         self._compiled = CompiledGradients(self._of_columns, compile_mode)
 
     def of(self, flat: TensorDictBase) -> Callable[[Tensor], Gradients]:
-        """What gives the gradients of rows (B,) of `flat` (frames,)."""
-        leaves = flat.flatten_keys("/")
+        """What gives the gradients of rows (B,) of `flat` (frames,), or of chunks (chunks, L)."""
+        leaves, self._chunk = flat.flatten_keys("/"), (*flat.shape[1:],)
         names = sorted(leaves.keys())
         self._keys = tuple(tuple(name.split("/")) for name in names)
         columns = [leaves.get(name) for name in names]
@@ -58,7 +59,7 @@ class MinibatchGradients:
     def _of_columns(
         self, index: Tensor, *columns: Tensor
     ) -> tuple[tuple[Tensor, ...], Tensor, Tensor, Tensor]:
-        minibatch = TensorDict({}, batch_size=index.shape)
+        minibatch = TensorDict({}, batch_size=[*index.shape, *self._chunk])
         for key, column in zip(self._keys, columns, strict=True):
             minibatch.set(key, column.index_select(0, index))
         out = self._loss(minibatch)

@@ -5,6 +5,8 @@ import warnings
 import torch
 from tensordict import TensorDictBase
 
+from navrl.agents.recurrence import HIDDEN
+
 _ROWS_NAMED = 8
 
 
@@ -16,8 +18,10 @@ def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
     """Every row at the first, a middle and the last step: weights that change on the way show there."""
     steps = rollout.shape[1]
     instants = sorted({0, steps // 2, steps - 1})
-    keys = ("observation", "action_mask", "action", "action_log_prob")
-    chosen = rollout.select(*keys, strict=False)  # not every env has a mask
+    keys = ("observation", "action_mask", "action", "action_log_prob", HIDDEN)
+    chosen = rollout.select(
+        *keys, strict=False
+    )  # not every env has a mask, nor every actor a memory
     return torch.stack([chosen[:, t] for t in instants], 1)
 
 

@@ -43,18 +43,21 @@ class Minibatches:
                 "numbers; change agent.num_minibatches"
             )
 
-    def check(self, frames: int) -> None:
+    def check(self, frames: int, chunk_length: int = 1) -> None:
         """Refuse rollouts that do not split into equal parts of equal minibatches."""
+        rows, what = frames // chunk_length, "num_envs x rollout_steps"
+        if chunk_length > 1:
+            what += " / chunk_length"
         for number in self._numbers:
-            if frames % number:
+            if rows % number:
                 raise ValueError(
-                    f"num_envs x rollout_steps = {frames} is not a multiple of "
+                    f"{what} = {rows} is not a multiple of "
                     f"num_minibatches = {number}; change agent.num_minibatches"
                 )
-            if frames // number % self._accumulate:
+            if rows // number % self._accumulate:
                 raise ValueError(
-                    f"a minibatch has {frames // number} frames, not a multiple of "
-                    f"accumulate = {self._accumulate}; change agent.accumulate"
+                    f"a minibatch has {rows // number} {'frames' if chunk_length == 1 else 'chunks'}, "
+                    f"not a multiple of accumulate = {self._accumulate}; change agent.accumulate"
                 )
 
     def number(self, done: int) -> int:

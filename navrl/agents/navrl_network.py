@@ -23,6 +23,7 @@ from navrl.agents.encoders import (
 )
 from navrl.agents.heads import BetaHead, head_for
 from navrl.agents.networks import Critic, NetworkOptions, Policy
+from navrl.agents.recurrence import NoRecurrence
 from navrl.agents.scans import scan_encoder
 from navrl.agents.team import action_of, frames_of, group_of
 from navrl.agents.values import ValueScale
@@ -61,6 +62,8 @@ class Features(nn.Module):
 
 class Branch(nn.Module):
     """The shared features, then a layer of one's own."""
+
+    memory = NoRecurrence()
 
     def __init__(self, *, features: Features, outputs: int, inputs: int) -> None:
         super().__init__()

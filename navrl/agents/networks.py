@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
+from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import ExplorationType, exploration_type
@@ -22,6 +23,7 @@ from navrl.agents.encoders import (
     observation_leaves,
 )
 from navrl.agents.heads import Head, head_for
+from navrl.agents.recurrence import FRESH, HIDDEN, recurrence
 from navrl.agents.scans import scan_encoder
 from navrl.agents.team import ALIVE, TeamOptions, action_of, frames_of, group_of, in_group
 from navrl.agents.values import ValueScale
@@ -38,12 +40,17 @@ class NetworkOptions(NamedTuple):
     lidar_encoder: str
     activation: str
     precision: str  # fp32 | bf16
+    rnn: str
+    chunk_length: int
     team: TeamOptions
     compile_mode: str | bool
 
 
 class Trunk(nn.Module):
-    """All leaves of `source`, normalised, sets and scans encoded, through an MLP to `outputs`."""
+    """All leaves of `source`, normalised, sets and scans encoded, through an MLP to `outputs`.
+
+    With a memory (`rnn`) that is between the MLP and its last layer.
+    """
 
     def __init__(
         self,
@@ -54,6 +61,7 @@ class Trunk(nn.Module):
         outputs: int,
         output_gain: float,
         options: NetworkOptions,
+        rnn: str = "none",
     ) -> None:
         super().__init__()
         self.vectors, self.entities, self.scans = (tuple(names) for names in leaves)
@@ -69,7 +77,9 @@ class Trunk(nn.Module):
         self.encoders = nn.ModuleDict(encoders)
         inputs = sum([*leaves.vectors.values(), *(each.outputs for each in encoders.values())])
         self.layers = dense(inputs, options.hidden_sizes, activation, option="hidden_sizes")
-        self.layers.append(linear(options.hidden_sizes[-1], outputs, output_gain))
+        width = options.hidden_sizes[-1]
+        self.memory = recurrence(rnn, width, options.chunk_length, options="agent")
+        self.layers.append(linear(width, outputs, output_gain))
 
     @property
     def leaves(self) -> tuple[str, ...]:
@@ -88,7 +98,25 @@ class Trunk(nn.Module):
         return frames
 
     def forward(self, tensordict: TensorDictBase) -> Tensor:
-        """(..., outputs) in float32; with bf16 the matrix products, and so the outputs, are rounded."""
+        """(..., outputs) in float32; with bf16 the matrix products, and so the outputs, are rounded.
+
+        Frames that say where episodes begin are chunks of steps; others are steps on their own.
+        """
+        if not self.memory.size:
+            return self._through(self.layers, tensordict)
+        if FRESH not in tensordict:
+            return self.step(tensordict)[0]
+        rows = self._through(self.layers[:-1], tensordict)
+        hidden = tensordict.get(HIDDEN)[:, 0]
+        return self.last(self.memory(rows, hidden, tensordict.get(FRESH)))
+
+    def step(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """Outputs of steps on their own, and what is remembered after them."""
+        rows = self._through(self.layers[:-1], tensordict)
+        rows, hidden = self.memory.step(rows, tensordict.get(HIDDEN))
+        return self.last(rows), hidden
+
+    def _through(self, layers: nn.Module, tensordict: TensorDictBase) -> Tensor:
         vectors, sets = (
             [self.normalisers[leaf](tensordict.get((self.source, leaf))) for leaf in leaves]
             for leaves in (self.vectors, self.entities)
@@ -102,7 +130,7 @@ class Trunk(nn.Module):
                 scan = tensordict.get((self.source, leaf))
                 vectors.append(self.encoders[leaf](scan).float())
             joined = torch.cat(vectors, -1) if len(vectors) > 1 else vectors[0]
-            return self.layers(joined).float()
+            return layers(joined).float()
 
     def learn_scales(self, frames: TensorDictBase) -> None:
         """Show the frames (B,) to the normalisers, but for dead agents and entities that are absent."""
@@ -135,10 +163,13 @@ class Policy(TensorDictModuleBase):
         super().__init__()
         self.trunk, self.head, self.group, self.version = trunk, head, group, 0
         mask = ["action_mask"] if masked else []
-        self._read = [*(("observation", leaf) for leaf in trunk.leaves), *mask]
+        told = [*(("observation", leaf) for leaf in trunk.leaves), *mask]
+        hidden = [HIDDEN] if trunk.memory.size else []
+        self._read, self._hidden = [*told, *hidden], in_group(group, *hidden)
         self._sample = CompiledSample(self._sample_eager, compile_mode)
-        self.in_keys = in_group(group, *self._read)
-        self.out_keys = in_group(group, "action", "action_log_prob")
+        self.in_keys = in_group(group, *told)
+        self.out_keys = in_group(group, "action", "action_log_prob", *hidden)
+        self.out_keys += [("next", *_as_tuple(key)) for key in self._hidden]
         # What TorchRL's losses ask a policy for; they see the frames of one agent.
         self.dist_sample_keys, self.log_prob_keys = ["action"], ["action_log_prob"]
 
@@ -155,25 +186,45 @@ class Policy(TensorDictModuleBase):
         return self.head.distribution(self.trunk(frames), frames)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Sample, or take the deterministic action under ExplorationType.DETERMINISTIC."""
+        """Sample, or take the deterministic action under ExplorationType.DETERMINISTIC.
+
+        What is remembered is written under "next", from where an env hands it on, as zeros when an episode
+        begins; so many envs, other envs and resumed runs share one policy.
+        """
         frames = frames_of(tensordict, self.group)
+        if self._hidden and HIDDEN not in frames:
+            frames.set(
+                HIDDEN, torch.zeros(*frames.shape, self.trunk.memory.size, device=frames.device)
+            )
         seen = self.seen(frames)
+        columns = [seen.get(key) for key in self._read]
         if exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE):
-            dist = self.get_dist(seen)
-            action = dist.deterministic_sample
-            log_prob = dist.log_prob(action)
+            action, log_prob, *after = self._decide(columns, best=True)
         else:  # what a collector does at every step, so all of it is one graph
-            action, log_prob = self._sample(*(seen.get(key) for key in self._read))
+            action, log_prob, *after = self._sample(*columns)
         frames.set("action", action)
         frames.set("action_log_prob", log_prob)
+        for key, hidden in zip(self._hidden, after, strict=True):
+            tensordict.set(("next", *_as_tuple(key)), hidden)
         return tensordict
 
-    def _sample_eager(self, *columns: Tensor) -> tuple[Tensor, Tensor]:
-        """An action and its log-probability for what is read of every row."""
+    def _sample_eager(self, *columns: Tensor) -> tuple[Tensor, ...]:
+        return self._decide(columns, best=False)
+
+    def _decide(self, columns: Sequence[Tensor], *, best: bool) -> tuple[Tensor, ...]:
+        """For what is read of every row an action, its log-probability, and what is remembered."""
         frames = TensorDict(dict(zip(self._read, columns, strict=True)))
-        dist = self.get_dist(frames)
-        action = dist.sample()
-        return action, dist.log_prob(action)
+        if self._hidden:
+            outputs, *after = self.trunk.step(frames)
+            dist = self.head.distribution(outputs, frames)
+        else:
+            dist, after = self.get_dist(frames), []
+        action = dist.deterministic_sample if best else dist.sample()
+        return action, dist.log_prob(action), *after
+
+
+def _as_tuple(key: NestedKey) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else key
 
 
 class Critic(TensorDictModuleBase):
@@ -211,7 +262,7 @@ def separate_networks(
     trunk = trunks("observation", observation_leaves(spec), options)
     # A small last layer: the first policy is close to uniform over choices, and centred on intervals.
     policy = Policy(
-        trunk=trunk(outputs=head.outputs, output_gain=0.01),
+        trunk=trunk(outputs=head.outputs, output_gain=0.01, rnn=options.rnn),
         head=head,
         group=group,
         masked="action_mask" in spec,

@@ -23,6 +23,7 @@ from navrl.agents.lag import NoLag, OneVersion
 from navrl.agents.loss import LossTerms, PPOLoss, explained
 from navrl.agents.minibatches import Minibatches, in_parts
 from navrl.agents.networks import NetworkOptions, resolve_precision
+from navrl.agents.recurrence import HIDDEN, GruRecurrence, NoRecurrence, check_chunks
 from navrl.agents.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.values import value_scale
 
@@ -36,6 +37,8 @@ MINIBATCH_KEYS = (
     "value_target",
     "state_value",
     ALIVE,
+    HIDDEN,
+    ("next", "done"),
 )
 _VALUE_ROWS = 4096
 _GAE_OPTIONS: dict[str, Any] = {
@@ -82,6 +85,8 @@ class PPO:
         entity_sizes: Sequence[int],
         lidar_encoder: str,
         activation: str,
+        rnn: str,
+        chunk_length: int,
         precision: str,
         compile_mode: str | bool,
         observation_spec: Composite,
@@ -95,20 +100,17 @@ class PPO:
         self.minibatches = Minibatches(num_minibatches, num_epochs, accumulate, num_iterations)
         self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
         scale = self.value_scale = value_scale(value_normalisation)
-        looks = (lidar_encoder, activation, precision)
+        looks = (lidar_encoder, activation, precision, rnn, chunk_length)
         sizes = NetworkOptions(hidden_sizes, entity_sizes, *looks, team, compile_mode)
         policy, critic = actor_critic(network, sizes, scale, observation_spec, action_spec)
         self.policy, self.critic = policy.to(self.device), critic.to(self.device)
         terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
         self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
-        self.descent = Descent(
-            parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate),
-            final_share=final_learning_rate / learning_rate,
-            epsilon=adam_epsilon,
-            max_grad_norm=max_grad_norm,
-            num_iterations=num_iterations,
-        )
+        groups = parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate)
+        falling = {"final_share": final_learning_rate / learning_rate, "epsilon": adam_epsilon}
+        limits: Any = {"max_grad_norm": max_grad_norm, "num_iterations": num_iterations}
+        self.descent = Descent(groups, **falling, **limits)
         self.parameters = self.descent.parameters
         whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
         self.gradients = in_parts(whole, self.loss, accumulate)
@@ -117,7 +119,7 @@ class PPO:
         """All gradient steps of one iteration on (N, T) frames of the current policy version."""
         collector = self.lag.collected_by(rollout, self.policy)
         lag = self.policy.version - collector.version
-        self.minibatches.check(rollout.numel())
+        self.check_rollout_size(*rollout.shape)
         with torch.no_grad():
             informed = self.policy.informed(self.critic.informed(rollout))
             frames, sharing = as_one_agent(informed)
@@ -127,10 +129,11 @@ class PPO:
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
         stopped = replay_error > self.replay_tolerance
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
-        flat, steps = batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1), []
+        flat = self._memory.rows(batch.select(*MINIBATCH_KEYS, strict=False))
+        steps: list[Tensor] = []
         self.lag.remember(self.policy)
         done, generator = self.descent.done, self.lag.generator
-        indices = self.minibatches.of(flat.numel(), done, self.device, generator)
+        indices = self.minibatches.of(len(flat), done, self.device, generator)
         for gradients, index in minibatches_of(flat, indices, self.gradients.of):
             stopped, step = self._step(gradients(index), stopped)
             steps.append(step)
@@ -138,8 +141,8 @@ class PPO:
         summary = torch.cat([replay_error.reshape(1), fit, _mean_steps(steps)])
         numbers: list[float] = summary.tolist()
         self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
-        self.policy.trunk.learn_scales(flat)
-        self.critic.learn_scales(flat)
+        for part in (self.policy.trunk, self.critic):
+            part.learn_scales(flat.reshape(-1))
         self.policy.version += 1
         return self._metrics(numbers, self.descent.end_iteration()) | {"sync/lag": float(lag)}
 
@@ -178,9 +181,16 @@ class PPO:
             "sync/policy_version": float(self.policy.version),
         }
 
-    def check_rollout_size(self, frames: int) -> None:
-        """Refuse rollouts that do not split into equal minibatches."""
-        self.minibatches.check(frames)
+    @property
+    def _memory(self) -> NoRecurrence | GruRecurrence:
+        """How its actor remembers."""
+        return self.policy.trunk.memory
+
+    def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:
+        """Refuse rollouts that do not split into chunks, and these into equal minibatches."""
+        length = self._memory.chunk_length
+        check_chunks(rollout_steps, length, options="agent")
+        self.minibatches.check(num_envs * rollout_steps, length)
 
     def _replay_error(self, rollout: TensorDictBase, policy: Any) -> Tensor:
         """Largest difference between stored and recomputed log-probs, every row, three instants."""

@@ -1,15 +1,22 @@
 """What an actor remembers from step to step, and how that is learned from chunks of a rollout."""
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 RECURRENCES = ("none", "gru")
+HIDDEN = "hidden"  # (..., H) what an actor remembered before the step
+FRESH = "fresh"  # bool (R, L) of chunks to learn: where an episode began
 
 
 class NoRecurrence(nn.Module):
     """rnn=none: nothing. A chunk is a single step."""
 
     size, chunk_length = 0, 1
+
+    def rows(self, frames: TensorDictBase) -> TensorDictBase:
+        """What is learned of (N, T) frames: each on its own (N * T,)."""
+        return frames.exclude("next").reshape(-1)
 
     def step(self, rows: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """The rows as they are."""
@@ -33,6 +40,14 @@ class GruRecurrence(nn.Module):
             else:
                 nn.init.zeros_(parameter)
 
+    def rows(self, frames: TensorDictBase) -> TensorDictBase:
+        """What is learned of (N, T) frames: chunks (N * T / L, L)."""
+        done = frames.get(("next", "done")).squeeze(-1)
+        chunked = frames.exclude("next").reshape(-1, self.chunk_length)
+        fresh = done.reshape(-1, self.chunk_length).roll(1, 1)
+        fresh[:, 0] = False  # what is remembered there is zeros already
+        return chunked.set(FRESH, fresh)
+
     def step(self, rows: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Rows (..., width) with the memory of before, and that of after; zeros remember nothing."""
         after = self.cell(rows.flatten(0, -2), hidden.flatten(0, -2)).view_as(hidden)
@@ -47,22 +62,32 @@ class GruRecurrence(nn.Module):
         return self.norm(torch.stack(found, 1))
 
 
-def recurrence(kind: str, width: int, chunk_length: int) -> NoRecurrence | GruRecurrence:
-    """What agent.actor.rnn names."""
+def recurrence(
+    kind: str, width: int, chunk_length: int, *, options: str
+) -> NoRecurrence | GruRecurrence:
+    """What `rnn` among these options names."""
     if kind not in RECURRENCES:
         raise ValueError(
-            f"agent.actor.rnn = {kind!r}; expected one of {', '.join(RECURRENCES)}; change agent.actor.rnn"
+            f"{options}.rnn = {kind!r}; expected one of {', '.join(RECURRENCES)}; change {options}.rnn"
+        )
+    if chunk_length < 1:
+        raise ValueError(
+            f"{options}.chunk_length = {chunk_length}; expected 1 or more; change {options}.chunk_length"
         )
     return NoRecurrence() if kind == "none" else GruRecurrence(width, chunk_length)
+
+
+def check_chunks(rollout_steps: int, length: int, *, options: str) -> None:
+    """Refuse rollouts that do not split into chunks."""
+    if rollout_steps % length:
+        raise ValueError(
+            f"rollout_steps = {rollout_steps} is not a multiple of {options}.chunk_length = {length}; "
+            f"change {options}.chunk_length"
+        )
 
 
 def chunks(rows: Tensor, length: int) -> Tensor:
     """Steps of agents (N, T, A, ...) as (N * A * T / length, length, ...)."""
     num_envs, steps, num_agents = rows.shape[:3]
-    if steps % length:
-        raise ValueError(
-            f"rollout_steps = {steps} is not a multiple of agent.actor.chunk_length = {length}; "
-            "change agent.actor.chunk_length"
-        )
     whole = num_envs * num_agents * steps // length
     return rows.transpose(1, 2).reshape(whole, length, *rows.shape[3:])

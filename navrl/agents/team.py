@@ -9,6 +9,7 @@ from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.encoders import mask_of
+from navrl.agents.recurrence import HIDDEN
 
 GROUP = "agents"  # where an env of several agents keeps what each of them has, batch (N, A)
 ALIVE = "alive"  # bool (N, A, 1) in the group, where agents can die; what they do then counts for nothing
@@ -18,7 +19,7 @@ STATE = (
 )
 CENTRAL = "central"  # in the group: what a centralised critic is told about each agent's team
 
-_FRAME = ("observation", CENTRAL, "action_mask", "action", "action_log_prob", ALIVE)
+_FRAME = ("observation", CENTRAL, "action_mask", "action", "action_log_prob", ALIVE, HIDDEN)
 _UPCOMING = ("observation", CENTRAL, "reward", ALIVE)
 _TEAM = ("reward", "done", "terminated", "truncated")
 

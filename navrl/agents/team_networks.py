@@ -1,5 +1,6 @@
 """Networks of agents that are not all alike: told who they are, an actor for each, a critic of the team."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -11,6 +12,7 @@ from navrl.agents.central import central_critic
 from navrl.agents.encoders import observation_leaves
 from navrl.agents.heads import head_for
 from navrl.agents.networks import Critic, NetworkOptions, Policy, Trunk, trunks
+from navrl.agents.recurrence import GruRecurrence, NoRecurrence
 from navrl.agents.team import GROUP, TeamOptions, action_of, group_of
 from navrl.agents.values import ValueScale
 from navrl.specs import AGENT_ID
@@ -30,6 +32,11 @@ class SeparateActors(nn.Module):
         return cast("Trunk", self.actors[0])
 
     @property
+    def memory(self) -> NoRecurrence | GruRecurrence:
+        """How every actor remembers: all alike."""
+        return self._first.memory
+
+    @property
     def leaves(self) -> tuple[str, ...]:
         """The names of all that is read of an observation, who sees it included."""
         return tuple(dict.fromkeys((*self._first.leaves, AGENT_ID)))
@@ -40,13 +47,23 @@ class SeparateActors(nn.Module):
 
     def forward(self, frames: TensorDictBase) -> Tensor:
         """(..., outputs). All actors look at all rows: so shapes never depend on who is where."""
-        whose = frames.get(("observation", AGENT_ID)).argmax(-1, keepdim=True).unsqueeze(-1)
-        outputs = torch.stack([actor(frames) for actor in self.actors], -2)
-        return outputs.take_along_dim(whose, -2).squeeze(-2)
+        return _of_each(frames, [actor(frames) for actor in self.actors])
+
+    def step(self, frames: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """Outputs, and what each actor remembers after the step."""
+        actors = [cast("Trunk", actor) for actor in self.actors]
+        outputs, hidden = zip(*(actor.step(frames) for actor in actors), strict=True)
+        return _of_each(frames, outputs), _of_each(frames, hidden)
 
     def learn_scales(self, frames: TensorDictBase) -> None:
         """Show the frames to the normalisers, which the actors share."""
         self._first.learn_scales(frames)
+
+
+def _of_each(frames: TensorDictBase, said: Sequence[Tensor]) -> Tensor:
+    """In every row what the actor of its agent says."""
+    whose = frames.get(("observation", AGENT_ID)).argmax(-1, keepdim=True).unsqueeze(-1)
+    return torch.stack([*said], -2).take_along_dim(whose, -2).squeeze(-2)
 
 
 class TeamPolicy(Policy):
@@ -100,7 +117,7 @@ def team_networks(
 
     kind = Policy if team.share_actor and not team.agent_id else TeamPolicy
     policy = kind(
-        trunk=trunk_of_policy(outputs=head.outputs, output_gain=0.01),
+        trunk=trunk_of_policy(outputs=head.outputs, output_gain=0.01, rnn=options.rnn),
         head=head,
         group=GROUP,
         masked="action_mask" in spec,

@@ -62,6 +62,11 @@ def check_seats_one(policy: Any) -> None:
             "the policy decides for its whole team at once, as that of agent=hmasd does; expected one that "
             "flies every aircraft by what that one is told; choose agent=ppo, ippo or mappo"
         )
+    if policy.trunk.memory.size:
+        raise ValueError(
+            "the policy remembers from step to step; expected one that flies by what it is told now, since "
+            "nobody keeps the memories of opponents; use agent.rnn=none"
+        )
 
 
 class Frozen(Pilot):

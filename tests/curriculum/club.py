@@ -1,11 +1,13 @@
 """A league without aircraft: games are results that a test makes up."""
 
 import math
+from types import SimpleNamespace
 
 import torch
 from tensordict import TensorDict
 from torch import nn
 
+from navrl.agents.recurrence import NoRecurrence
 from navrl.curriculum.league import SelfPlay
 from navrl.opponents.base import Command, Pilot
 from navrl.opponents.league import League
@@ -37,7 +39,7 @@ class Idle(Pilot):
 class Strength(nn.Module):
     """Stands for a policy: one number."""
 
-    trunk = head = None  # it never acts
+    trunk, head = SimpleNamespace(memory=NoRecurrence()), None  # it never acts
 
     def __init__(self):
         super().__init__()

@@ -34,6 +34,7 @@ from navrl.agents.hmasd.options import (
     check_options,
 )
 from navrl.agents.hmasd.usage import broken_steps, usage
+from navrl.agents.recurrence import check_chunks
 
 
 class HMASD:
@@ -112,6 +113,7 @@ class HMASD:
         """All gradient steps of one round on (N, T) frames of the current policy version."""
         version = self.policy.version
         require_version(rollout, version)
+        self.check_rollout_size(*rollout.shape)
         block = block_of(rollout)
         outcomes = block.outcomes()
         paid = self.telling.pay(outcomes, block.reward.flatten())
@@ -148,8 +150,10 @@ class HMASD:
             "sync/policy_version": float(self.policy.version),
         }
 
-    def check_rollout_size(self, frames: int) -> None:
-        """Every size will do: batches are whole rollouts."""
+    def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:
+        """Refuse rollouts that do not split into chunks; batches are whole rollouts."""
+        length = self.policy.actor.memory.chunk_length
+        check_chunks(rollout_steps, length, options="agent.actor")
 
     def _guard(self, rollout: TensorDictBase, numbers: dict[str, float]) -> None:
         """Refuse a foreign rollout, which has changed nothing so far; count broken rounds."""

@@ -33,7 +33,9 @@ class Actor(nn.Module):
         self.skills, self.at_input = skills, at_input
         self.body = Body(self.view.outputs + skills * at_input, body)
         self.out = linear(self.body.outputs, head.outputs, _SMALL)
-        self.memory = recurrence(options.rnn, self.body.outputs, options.chunk_length)
+        self.memory = recurrence(
+            options.rnn, self.body.outputs, options.chunk_length, options="agent.actor"
+        )
         biases = initial_biases(options.skill_init, skills, options.skill_init_std, head)
         self.bias = nn.Parameter(biases) if at_last else None
 

@@ -32,6 +32,7 @@ class ActionBatch(NamedTuple):
     advantage: Tensor  # (R, L)
     hidden: Tensor  # (R, H), before the first step
     fresh: Tensor  # (R, L), where an episode began
+    weight: Tensor  # (R, L), of mean 1; 0 after an agent has died
 
 
 class ValueBatch(NamedTuple):
@@ -85,7 +86,7 @@ class LowLevel:
             *(flag.unsqueeze(-1).expand(shape) for flag in (block.done, block.terminated)),
         )
         batch = self._actions(block, advantage)
-        again = self._again(batch).log_prob(batch.action)
+        again = _log_prob(self._again(batch), batch)
         before = value.unsqueeze(-1).expand(shape)
         return Prepared(
             actions=batch,
@@ -100,12 +101,13 @@ class LowLevel:
         )
 
     def _actions(self, block: Block, advantage: Tensor) -> ActionBatch:
-        """What agents did, in chunks; of the dead only the chunk in which they died."""
+        """What agents did while they lived, in chunks."""
         length = self.actor.memory.chunk_length
         skill = chunks(block.skill, length)
         shape = [*skill.shape]
         frames = block.frames.apply(lambda rows: chunks(rows, length), batch_size=shape)
         fresh = block.fresh.unsqueeze(-1).expand_as(block.skill)
+        alive = chunks(block.alive, length)
         batch = ActionBatch(
             skill=skill,
             frames=frames.exclude("action", "action_log_prob"),
@@ -114,10 +116,13 @@ class LowLevel:
             advantage=chunks(advantage, length),
             hidden=chunks(block.hidden, length)[:, 0],
             fresh=chunks(fresh, length),
+            weight=alive.float(),
         )
-        acted = chunks(block.alive, length).any(-1)
+        acted = alive.any(-1)
         batch = ActionBatch(*(column[acted] for column in batch))
-        return batch._replace(advantage=standardised(batch.advantage, _LEAST_DEVIATION))
+        lived, advantage = batch.weight > 0.0, torch.zeros_like(batch.advantage)
+        advantage[lived] = standardised(batch.advantage[lived], _LEAST_DEVIATION)
+        return batch._replace(advantage=advantage, weight=batch.weight / batch.weight.mean())
 
     def _again(self, batch: ActionBatch) -> ActionDistribution:
         return self.actor(batch.frames, batch.skill, batch.hidden, batch.fresh)
@@ -157,9 +162,13 @@ class LowLevel:
 
     def _actor_loss(self, batch: ActionBatch) -> tuple[Tensor, Tensor]:
         dist = self._again(batch)
-        log_prob, entropy = dist.log_prob(batch.action), dist.entropy().mean()
+        entropy = (batch.weight * dist.entropy()).mean()
         clipped = clipped_objective(
-            log_prob, batch.log_prob, batch.advantage, self.update.ppo.clip_epsilon
+            _log_prob(dist, batch),
+            batch.log_prob,
+            batch.advantage,
+            self.update.ppo.clip_epsilon,
+            batch.weight,
         )
         row = torch.stack([clipped.loss, entropy, clipped.kl, clipped.clip_fraction])
         return clipped.loss - self._entropy_coef * entropy, row
@@ -168,3 +177,8 @@ class LowLevel:
         value = self.critic(batch.state, batch.skill).unsqueeze(-1).expand_as(batch.target)
         loss = value_loss(self.update, value, batch.target, batch.before)
         return loss, loss.reshape(1)
+
+
+def _log_prob(dist: ActionDistribution, batch: ActionBatch) -> Tensor:
+    """Of what was done; what the dead did is as probable as it was."""
+    return torch.where(batch.weight > 0.0, dist.log_prob(batch.action), batch.log_prob)

@@ -10,7 +10,6 @@ from torchrl.data import Composite, Unbounded
 
 from navrl.agents.epochs import fit
 from navrl.agents.hmasd.ablations import ABLATIONS
-from navrl.agents.hmasd.blocks import block_of
 from tests.agents.hmasd import game
 
 STEPS = 12
@@ -241,47 +240,6 @@ def test_envs_of_one_agent_are_refused(make_agent):
     alone = Composite(observation=Composite(ego=Unbounded((4, 3)), shape=(4,)), shape=(4,))
     with pytest.raises(ValueError, match="the env has one agent; agent=hmasd expected a team"):
         make_agent(specs=(alone, action))
-
-
-# ---- agents that die ---------------------------------------------------------------------------
-
-
-def with_deaths(rollout):
-    """A third of all agents are dead, before or after a step."""
-    for frames in (rollout, rollout["next"]):
-        shape = frames["agents"].shape
-        frames["agents", "alive"] = torch.rand(*shape, 1) > 1 / 3
-    return rollout
-
-
-def without_the_dead(rollout):
-    """The same rollout, in which the dead do and see anything."""
-    other = rollout.clone()
-    for frames, told in ((other, ["action"]), (other["next"], ["observation"])):
-        dead = ~frames["agents", "alive"].squeeze(-1)
-        for name in told:
-            for leaf in frames["agents"].select(name).values(include_nested=True, leaves_only=True):
-                leaf[dead] = torch.randint_like(leaf[dead], 2)
-    return other
-
-
-def test_what_the_dead_do_and_see_teaches_nothing(make_agent):
-    # Without a coordinator, because it looks at everybody; it is told by the state who is dead.
-    agent = make_agent("agent.ablation=no_high", "agent.intrinsic.center=true")
-    rollout = with_deaths(game.collect(agent.policy, STEPS)[0])
-    other = copy.deepcopy(agent)
-    assert other.update(without_the_dead(rollout)) == agent.update(rollout)
-    assert all(torch.equal(tensor, weights(other)[name]) for name, tensor in weights(agent).items())
-
-
-def test_no_skill_of_the_dead_is_better_than_another(make_agent):
-    agent = make_agent("agent.k=3")
-    rollout = with_deaths(game.collect(agent.policy, STEPS)[0])
-    batch = agent.high.prepare(block_of(rollout)).batch
-    alive = rollout["agents", "alive"].squeeze(-1)[rollout["skill", "reason"].squeeze(-1) > 0]
-    assert (~alive).any()
-    assert torch.equal(batch.advantage[:, 1:] != 0.0, alive)
-    assert (batch.advantage[:, 0] != 0.0).all()
 
 
 def test_a_policy_that_is_told_nothing_of_before_begins_anew(make_agent):
