@@ -108,7 +108,7 @@ class PPO:
         self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
         groups = parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate)
-        falling = {"final_share": final_learning_rate / learning_rate, "epsilon": adam_epsilon}
+        falling: Any = {"final_share": final_learning_rate / learning_rate, "epsilon": adam_epsilon}
         limits: Any = {"max_grad_norm": max_grad_norm, "num_iterations": num_iterations}
         self.descent = Descent(groups, **falling, **limits)
         self.parameters = self.descent.parameters
