@@ -12,6 +12,7 @@ from torch import Tensor
 from navrl.checkpoint.codec import LZ4, compress, decompress
 
 _BLOCK_BYTES = 1 << 18  # fits the second-level cache with what is made of it
+_FEW = 1 << 16  # blocks, whose numbers then have two bytes
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Numbers = NDArray[np.int64]
@@ -64,7 +65,7 @@ class CompressedRows:
         records = _records(rows)
         self._check()
         block, place = self._places(index.cpu().numpy())
-        order = np.argsort(block, kind="stable")  # a radix sort, because there are few blocks
+        order = np.argsort(block, kind="stable")  # a radix sort where there are few blocks
         found, starts = np.unique(block[order], return_index=True)
         wanted = np.split(order, starts[1:])
 
@@ -90,7 +91,7 @@ class CompressedRows:
                 "needed for longer"
             )
 
-    def _places(self, index: Numbers) -> tuple[NDArray[np.uint16], Numbers]:
+    def _places(self, index: Numbers) -> tuple[NDArray[np.integer], Numbers]:
         """The block of every row, and where in the block it is."""
         env, step = np.divmod(index, self._steps)
         starts = np.asarray(self._starts)
@@ -98,7 +99,8 @@ class CompressedRows:
         in_piece = -(-self._num_envs // self._envs)  # blocks
         block = piece * in_piece + env // self._envs
         width = np.diff(starts)[piece]
-        return block.astype(np.uint16), env % self._envs * width + step - starts[piece]
+        number = np.uint16 if len(self._blocks) <= _FEW else np.int64
+        return block.astype(number), env % self._envs * width + step - starts[piece]
 
     def _unpacked(self, number: int) -> NDArray[np.uint8]:
         """The bytes of a block."""

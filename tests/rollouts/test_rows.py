@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -133,3 +134,13 @@ def test_rows_of_a_rollout_that_was_replaced_are_refused():
     rows.append(now[:, :2])
     with pytest.raises(RuntimeError, match="these frames are no more"):
         rows.at(torch.tensor([0]))
+
+
+def test_more_blocks_than_two_bytes_can_number():
+    """33,000 envs, each a block of its own at both steps; blocks of no content, which take no time."""
+    rows = CompressedRows(steps=2, executor=EXECUTOR, threads=1)
+    rows._blocks, rows._starts, rows._envs, rows._num_envs = [None] * 66_000, [0, 1, 2], 1, 33_000
+    index = np.array([0, 1, 65_535, 65_999])  # row n * 2 + t is of env n, in block 33,000 * t + n
+    block, place = rows._places(index)
+    assert block.tolist() == [0, 33_000, 65_767, 65_999]
+    assert place.tolist() == [0, 0, 0, 0]
