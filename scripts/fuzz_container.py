@@ -7,6 +7,7 @@ one was not; its seed is printed, and `--seed S --inputs 1 --processes 1` repeat
 """
 
 import argparse
+import copy
 import hashlib
 import json
 import math
@@ -196,7 +197,8 @@ def change_json(node: Any, dice: random.Random) -> None:
         elif action == 2 and isinstance(child, int):
             node[place] = child + dice.choice((-1, 1, -8, 8, child, 2 ** dice.randrange(64)))
         else:
-            node[place] = dice.choice(dice.choice((WORDS, NUMBERS, OTHERS)))
+            # A copy: a later change must not reach the list that all inputs choose from.
+            node[place] = copy.deepcopy(dice.choice(dice.choice((WORDS, NUMBERS, OTHERS))))
         return
 
 
