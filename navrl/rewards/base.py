@@ -1,5 +1,6 @@
 """A reward is a sum of named terms; every term is logged under its name."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -52,7 +53,8 @@ class WeightedReward:
     def prepare(self, params: Any, device: torch.device | str) -> None:
         """Live on this device, and let the terms make what they hold."""
         self.weights.to(device)
-        for term in self.terms.values():
+        for name, term in self.terms.items():
+            _require_home(name, term, params)
             if isinstance(term, Prepared):
                 term.prepare(params, device)
 
@@ -76,6 +78,17 @@ class SharedReward(WeightedReward):
     def shares(self, transition: Transition) -> Tensor:
         """Every agent's part in the team's reward, (A, N)."""
         return added(torch.stack(self._weighted(transition)))
+
+
+def _require_home(name: str, term: Term, params: Any) -> None:
+    """Raise about a term of another env: its module says which constants the one it reads has."""
+    module = inspect.getmodule(getattr(term, "func", term))
+    kind = getattr(module, "READS", type(params))  # elsewhere: any env
+    if not isinstance(params, kind):
+        raise ValueError(
+            f"reward term '{name}' reads an env with {kind.__name__}, and this one has "
+            f"{type(params).__name__}; expected a reward of the chosen env; change reward"
+        )
 
 
 def _with_total(transition: Transition, parts: list[Tensor]) -> tuple[Tensor, list[Tensor]]:

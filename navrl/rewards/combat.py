@@ -12,6 +12,8 @@ from torch import Tensor
 from navrl.rewards.base import Transition
 from navrl.sims.combat_state import CombatParams, winner_sign
 
+READS = CombatParams  # what an env has that these terms read
+
 
 def outcome(transition: Transition) -> Tensor:
     """+1 for a win, -1 for a loss, 0 for a draw, on the terminal step only; nothing at a time limit."""

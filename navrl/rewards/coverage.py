@@ -4,7 +4,10 @@ from torch import Tensor
 
 from navrl.rewards.base import Transition
 from navrl.sims.backhaul import Backhaul
+from navrl.sims.coverage_params import CoverageParams
 from navrl.sims.summing import added
+
+READS = CoverageParams  # what an env has that these terms read
 
 
 def coverage(transition: Transition) -> Tensor:

@@ -3,7 +3,9 @@
 from torch import Tensor
 
 from navrl.rewards.base import Transition
-from navrl.sims.grid import won
+from navrl.sims.grid import GridParams, won
+
+READS = GridParams  # what an env has that these terms read
 
 
 def success(transition: Transition) -> Tensor:

@@ -4,7 +4,10 @@ from torch import Tensor
 
 from navrl.rewards.base import Transition
 from navrl.rewards.combat import mean_of, members, outcome, per_member
+from navrl.sims.combat_params import CombatParams
 from navrl.sims.relative import View, aircraft, focal_enemy, look
+
+READS = CombatParams  # what an env has that these terms read
 
 
 def survive(transition: Transition, *, frames_per_s: float) -> Tensor:

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from navrl.rewards.base import Transition
+from navrl.sims.navigation_params import NavigationParams
 from navrl.sims.navigation_state import NavigationState
 
+READS = NavigationParams  # what an env has that these terms read
 _LEAST_M = 1e-6
 
 

@@ -17,6 +17,7 @@ from navrl.sims.reach import ReachTable, reach_table
 from navrl.sims.relative import aircraft, focal_enemy, incoming_missile, look
 from navrl.sims.spacetime import best_defence_margin_m
 
+READS = CombatParams  # what an env has that these terms read
 Potential = Callable[[CombatState, int], Tensor]  # of one aircraft, (N,)
 
 

@@ -26,7 +26,7 @@ class Coefficients:
 
     def _numbers(self, weights: Mapping[str, float]) -> list[float]:
         """What the tensor holds, in the order of the names."""
-        usable = all(math.isfinite(weight) for weight in weights.values())
+        usable = all(_is_number(weight) for weight in weights.values())
         self._require(weights, usable, f"one finite number for each of {sorted(self.names)}")
         return [float(weights[name]) for name in self.names]
 
@@ -49,8 +49,12 @@ class Weights(Coefficients):
 
     def _numbers(self, weights: Mapping[str, float]) -> list[float]:
         values = list(weights.values())
-        usable = all(0.0 <= weight < math.inf for weight in values) and sum(values) > 0.0
+        usable = all(_is_number(weight) and weight >= 0.0 for weight in values) and sum(values) > 0
         expected = f"a weight of 0 or more, not all 0, for each of {sorted(self.names)}"
         self._require(weights, usable, expected)
         edges = list(itertools.accumulate(float(weights[name]) for name in self.names))
         return [edge / edges[-1] for edge in edges]  # on the host: every device compares the same
+
+
+def _is_number(weight: object) -> bool:
+    return isinstance(weight, (int, float)) and math.isfinite(weight)

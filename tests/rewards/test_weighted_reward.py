@@ -1,17 +1,21 @@
 """The sum of weighted terms, and weights that change during a run."""
 
 import math
+import pkgutil
 from functools import partial
 
 import pytest
 import torch
 
+from navrl import rewards
 from navrl.config import build, compose
+from navrl.rewards import combat, coverage, grid, legacy, navigation, potentials
 from navrl.rewards.base import WeightedReward
 from navrl.rewards.combat import outcome, timeout
-from navrl.rewards.potentials import attack
+from navrl.rewards.potentials import Defend, attack
 from tests.rewards.steps import DISCOUNT, PARAMS, start, transition, with_craft
 
+MODULES = (combat, coverage, grid, legacy, navigation, potentials)
 ATTACK = partial(attack, discount=DISCOUNT, near_m=10_000.0, scale_m=20_000.0)
 START_ATTACK = 0.8 * math.exp(-0.5)  # 20 km away, cos(bearing) = 0.6
 
@@ -61,7 +65,9 @@ def test_weights_change_while_a_compiled_reward_stays_as_it_is():
         assert compiled(cut)[0].item() == 0.0
 
 
-@pytest.mark.parametrize("weights", [{}, {"timeout": 1.0}, {"outcome": 1.0, "x": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    "weights", [{}, {"timeout": 1.0}, {"outcome": 1.0, "x": 1.0}, {"outcome": "big"}], ids=str
+)
 def test_weights_that_do_not_fit_the_terms_are_refused(weights):
     sentence = r"each of \['outcome'\]; change reward\.weights$"
     with pytest.raises(ValueError, match=sentence):
@@ -75,3 +81,28 @@ def test_what_is_prepared_lives_on_the_device():
     reward = WeightedReward(terms={"timeout": timeout}, weights={"timeout": 1.0})
     reward.prepare(PARAMS, "meta")
     assert reward.weights.tensor.device.type == "meta"
+
+
+DEFEND = Defend(discount=DISCOUNT, scale_m=10_000.0)
+
+
+@pytest.mark.parametrize(
+    "term", [navigation.progress, coverage.quality, grid.diamond, ATTACK, DEFEND]
+)
+def test_a_term_of_another_env_is_refused_before_anything_is_paid(term):
+    reward = WeightedReward(terms={"mine": term}, weights={"mine": 1.0})
+    fights = term in (ATTACK, DEFEND)
+    sentence = "^reward term 'mine' reads an env with .*, and this one has .*; change reward$"
+    with pytest.raises(ValueError, match=sentence):
+        reward.prepare(object() if fights else PARAMS, "cpu")
+
+
+def test_every_module_of_terms_says_what_its_env_has():
+    modules = {f"navrl.rewards.{found.name}" for found in pkgutil.iter_modules(rewards.__path__)}
+    assert modules == {"navrl.rewards.base", *(it.__name__ for it in MODULES)}
+    assert all(hasattr(it, "READS") for it in MODULES)
+
+
+def test_a_term_from_elsewhere_may_read_any_env():
+    elsewhere = WeightedReward(terms={"mine": lambda _: 0.0}, weights={"mine": 1.0})
+    elsewhere.prepare(PARAMS, "cpu")

@@ -87,6 +87,7 @@ BAD = [
     dict.fromkeys(("a", "b", "c", "x"), 1.0),
     {},
     {"a": math.nan, "b": 1.0, "c": 1.0, "d": 1.0},
+    {"a": "big", "b": 1.0, "c": 1.0, "d": 1.0},
     {"a": math.inf, "b": 1.0, "c": 1.0, "d": 1.0},
 ]
 BAD_SHARES = [dict.fromkeys(NAMES, 0.0), {"a": -1.0, "b": 2.0, "c": 2.0, "d": 2.0}]
