@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
-from navrl.config import ConfigError
+from navrl.config import ConfigError, build
+from navrl.sims.combat_params import CombatParams
 
 MOST_ENVS = 1 << 20  # no machine holds more; some would swap for minutes before they say so
 
@@ -35,6 +36,16 @@ def pick_device(wanted: str) -> torch.device:
         device = torch.device("cuda", device.index or 0)
         torch.cuda.set_device(device)  # streams and events of this process belong to it
     return device
+
+
+def fight_params(config: DictConfig) -> CombatParams:
+    """The constants of the fight, for a command that knows air combat only."""
+    params = build(config.env.sim)
+    if not isinstance(params, CombatParams):
+        raise ConfigError(
+            f"env={config.env.name} is no air combat; expected env=combat; change env"
+        )
+    return params.checked()
 
 
 def check_whole(cfg: DictConfig, *names: str, least: int, most: int | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +78,7 @@ def replay(options: argparse.Namespace) -> None:
     policy = build_policy(options.policy, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
     other, short = _setting(options, config, state)
+    short = "-".join([short, *map(_in_a_name, options.set)])
     pilot = _pilot(config, state, label)
     played = player(env, policy, first=options.episode, pilot=pilot, setting=other)
     found = _first(options.outcome, played)
@@ -197,6 +199,12 @@ def _setting(
     return f"{place}, shielded", f"{place}-shielded"
 
 
+def _in_a_name(override: str) -> str:
+    """An option as a part of a file's name: env.sim.channels=2 is channels=2."""
+    key, _, value = override.partition("=")
+    return re.sub(r"[^\w.,=-]+", "", f"{key.rpartition('.')[2]}={value}")
+
+
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
     """What the policy is called in titles."""
     if state is None:
@@ -248,7 +256,10 @@ def _parser() -> argparse.ArgumentParser:
         f"{' | '.join(CombatReplay.outcomes)}, or {' | '.join(NavigationReplay.outcomes)}",
     )
     parser.add_argument(
-        "--output", type=Path, metavar="FILE.html", help="default: <run>/replays/<names>.html"
+        "--output",
+        type=Path,
+        metavar="FILE.html",
+        help="default: <run>/replays/<names, what is --set, seed and episode>.html",
     )
     parser.add_argument("--acmi", action="store_true", help="also a file for Tacview")
     parser.add_argument("--png", action="store_true", help="also one picture; needs navrl[viz]")

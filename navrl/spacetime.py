@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.config import ConfigError, build, compose, run_plain
-from navrl.options import check_writable
+from navrl.config import ConfigError, compose, run_plain
+from navrl.options import check_writable, fight_params
 from navrl.sims.combat_params import CombatParams
 from navrl.sims.combat_state import CombatState, opening_state
 from navrl.sims.flight import Motion
+from navrl.sims.reach import MOST_SPEED_MPS
 from navrl.view.footage import check_viz
 from navrl.view.spacetime import drawing, steered
 from navrl.view.spacetime_picture import write_png
@@ -51,10 +52,14 @@ def spacetime(options: argparse.Namespace) -> None:
     """The command."""
     own, enemy = _poses(options)
     if options.png is not None:
+        if options.png.suffix != ".png":
+            raise ConfigError(
+                f"--png {options.png}; expected a name that ends in .png; change --png"
+            )
         check_viz()
         check_writable(options.png, "--png")
     config = compose("train", ["env=combat", *options.set])
-    params = build(config.env.sim).checked()
+    params = fight_params(config)
     if params.team_size != 1:
         raise ConfigError(
             f"env.team_size = {params.team_size}; expected 1, one against one; change --set"
@@ -173,10 +178,10 @@ def _poses(options: argparse.Namespace) -> tuple[Pose, Pose]:
             Pose(*place, heading_deg, options.enemy_speed),
         )
     for name, pose in zip(("own", "enemy"), poses, strict=True):
-        if not (all(map(math.isfinite, pose)) and pose.speed_mps > 0.0):
+        if not (all(map(math.isfinite, pose)) and 0.0 < pose.speed_mps <= MOST_SPEED_MPS):
             raise ConfigError(
                 f"the {name} aircraft has {tuple(pose)}; expected finite numbers and a speed of more "
-                f"than 0; change --{name} or --{name}-speed"
+                f"than 0, up to {MOST_SPEED_MPS:g} m/s; change --{name} or --{name}-speed"
             )
     return poses
 

@@ -58,6 +58,11 @@ def find_subject(
         config, label = from_json(state["config"]), str(path)
         if env is not None:
             elsewhere = compose("train", [*_env_override(env), *overrides])
+            if elsewhere.env._target_ != config.env._target_:
+                raise ConfigError(
+                    f"'{policy}' was trained in env={config.env.name} and knows nothing of env={env}; "
+                    "expected an env of the same kind; change env, or leave it out"
+                )
             config = _interface_kept(elsewhere, config)
         elif overrides:
             raise ConfigError(

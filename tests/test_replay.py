@@ -38,13 +38,16 @@ def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
     code, printed = replay("scripted:straight", "--opponent", "crank", "--seed", "3", *SHORT)
     assert code == 0, printed.err
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert file == tmp_path / "outputs/replays/straight-crank-seed3.html"
+    name = (
+        "straight-crank-range_m=12000,14000-time_limit_s=40-seed3.html"  # another for other fights
+    )
+    assert file == tmp_path / "outputs/replays" / name
     data = data_of(file)
     assert data["title"] == "straight against crank"
     assert data["subtitle"] == "seed 3, episode 0"
     said, wrote = printed.out.splitlines()
     assert said == f"straight against crank, seed 3, episode 0: {data['outcome']}"
-    assert wrote.startswith("wrote outputs/replays/straight-crank-seed3.html (")
+    assert wrote.startswith(f"wrote outputs/replays/{name} (")
     assert [craft["name"] for craft in data["aircraft"]] == ["Red", "Blue"]
     assert len(data["graphs"]["of"]) == len(data["aircraft"][0]["track"]["t"])
 

@@ -110,6 +110,9 @@ def test_options_of_the_fight_count(spacetime):
         (("--range", "9000", "--set", "env.sim.missle=1"), "did you mean 'env.sim.missile'"),
         (("--range", "9000", "--set", "env.sim.hit_radius_m=-1"), "change env.sim.hit_radius_m"),
         (("--range", "9000", "--set", "env.team_size=2"), "one against one"),
+        (("--range", "9000", "--set", "env=navigation"), "no air combat; expected env=combat"),
+        (("--range", "9000", "--enemy-speed", "501"), "up to 500 m/s; change --enemy or --enemy-s"),
+        (("--range", "9000", "--png", "a.jpg"), "expected a name that ends in .png; change --png"),
         (("--range", "9000", "--png", "no/such/folder.png"), "folder"),
     ],
 )

@@ -111,6 +111,13 @@ def test_a_policy_that_was_trained_brings_its_own_fight(run, monkeypatch, capsys
     assert "choose scripted:<name>" in one_sentence(capsys)
 
 
+def test_a_policy_of_air_combat_is_not_put_into_another_env(run, monkeypatch, capsys):
+    monkeypatch.chdir(run)
+    assert command(navrl.evaluate.main, "checkpoint=whole", "env=coverage") == 2
+    sentence = "'whole' was trained in env=combat and knows nothing of env=coverage; expected"
+    assert sentence in one_sentence(capsys)
+
+
 def one_sentence(capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.strip()]
     assert len(lines) == 1, lines

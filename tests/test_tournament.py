@@ -147,6 +147,7 @@ def test_the_tables_by_hand():
         (["--episodes", "many"], "--episodes"),
         (["--seed", "-1"], "change --seed"),
         (["--svg", "no/such/folder.svg"], "expected a file in an existing folder"),
+        (["env=navigation"], "env=navigation is no air combat; expected env=combat; change env"),
         (["env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
         (["--episode_s", "3"], "did you mean '--episodes'?"),
     ],

@@ -138,6 +138,9 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     del plain["hydra"]
     if config_name == "evaluate" and _is_known(written, "train", _env_of_subject(overrides)):
         return f"'{written}' is an option of the env; write it last, as --set {written}=..."
+    homes = _homes(key, config_name) if "env" in groups else []
+    if homes:
+        return f"'{key}' is an option of env={', '.join(homes)}; choose another env, or leave {key}= out"
     if env and _is_known(key, config_name):
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
     spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
@@ -156,6 +159,13 @@ def _env_of_subject(overrides: Sequence[str]) -> list[str]:
     """The env in which `navrl evaluate` is to play, as navrl train would be told."""
     names = [override.partition("=")[2] for override in overrides if "env_name=" in override]
     return [f"env={name}" for name in names if name in group_options("env")]
+
+
+def _homes(group: str, config_name: str) -> list[str]:
+    """The envs that have this group, if it is one."""
+    if "." in group or not group_options(group):
+        return []
+    return [name for name in group_options("env") if _is_known(group, config_name, [f"env={name}"])]
 
 
 def _is_known(key: str, config_name: str, overrides: Sequence[str] = ()) -> bool:

@@ -18,6 +18,7 @@ from navrl.sims.flight import Motion, fly
 from navrl.sims.missile import launched_from
 
 LEAST_SPEED_MPS, SPEED_STEP_MPS, SPEEDS = 200.0, 20.0, 16  # 200 .. 500
+MOST_SPEED_MPS = LEAST_SPEED_MPS + (SPEEDS - 1) * SPEED_STEP_MPS
 ANGLE_STEP_RAD, ANGLES = math.radians(10.0), 19  # 0 .. 180 degrees
 TIME_STEP_S, TIMES = 2.5, 24  # 2.5 .. 60
 

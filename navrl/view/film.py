@@ -10,6 +10,8 @@ from navrl.view.footage import INCHES, arrow, new_figure, save_film, save_still
 from navrl.view.recording import Recording, Track
 
 _COLOURS = ("#e4572e", "#2e7dd1")  # as on the page, darker: this is on white
+_THRUST_COLOUR = "#d99a00"
+_COASTING = (0, (2, 2))  # dashes
 _PIECES = 5  # of the drawn path between two knots
 _SPEED = 4.0  # seconds of fight per second of film
 _TRAIL_S = 60.0
@@ -66,7 +68,9 @@ def _canvas(recorded: Recording, title: str, pilots: Pilots) -> tuple[Any, Any]:
         axes.plot([], [], color=colour, lw=3.0, label=label)[0]
         for colour, label in zip(_COLOURS, flown_by(pilots), strict=True)
     ]
-    axes.legend(handles=sides, loc="upper left", fontsize=10)
+    thrust = axes.plot([], [], color=_THRUST_COLOUR, lw=1.4, label="missile under thrust")
+    coasting = axes.plot([], [], color="grey", lw=1.1, ls=_COASTING, label="missile coasting")
+    axes.legend(handles=[*sides, *thrust, *coasting], loc="upper left", fontsize=10)
     return figure, axes
 
 
@@ -91,8 +95,8 @@ class _Picture:
         self._burning, self._coasting, self._ends = [], [], []
         for flight in recorded.flights:
             colour = _COLOURS[recorded.aircraft[flight.carrier].team]
-            self._burning += axes.plot([], [], color="#d99a00", lw=1.4)
-            self._coasting += axes.plot([], [], color=colour, lw=1.1, ls=(0, (2, 2)))
+            self._burning += axes.plot([], [], color=_THRUST_COLOUR, lw=1.4)
+            self._coasting += axes.plot([], [], color=colour, lw=1.1, ls=_COASTING)
             self._ends += axes.plot([], [], color=colour, ls="", ms=9)
 
     @property

@@ -64,6 +64,20 @@ def test_wrong_command_lines_get_one_sentence_and_create_nothing(
     assert [item.name for item in tmp_path.iterdir()] == ["conf"]
 
 
+def test_a_group_of_other_envs_is_told_with_these_envs(monkeypatch, capsys, tmp_path):
+    files = {
+        "engine/steam.yaml": "power: 1\n",
+        "env/race.yaml": "defaults:\n  - /engine@_global_.engine: steam\n  - _self_\nname: race\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "conf" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "conf" / name).write_text(text)
+    sentence = "'engine' is an option of env=race; choose another env, or leave engine= out\n"
+    for env in ([], ["env=duel"]):
+        code, error = command(monkeypatch, capsys, *env, "engine=steam")
+        assert (code, error) == (2, f"navrl: error: {sentence}")
+
+
 def test_a_missing_mandatory_value_is_named(monkeypatch, capsys):
     code, error = command(monkeypatch, capsys, name="evaluate")
     assert (code, error) == (2, "navrl: error: 'checkpoint' needs a value: add checkpoint=...\n")

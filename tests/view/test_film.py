@@ -51,12 +51,16 @@ def test_a_picture(recorded, tmp_path):
     assert struct.unpack(">II", content[16:24]) == (1440, 1080)
 
 
-def test_pictures_and_films_have_a_legend_of_the_sides(recorded):
+def test_pictures_and_films_have_a_legend_of_the_sides_and_of_missiles(recorded):
     _, axes = film._canvas(recorded, "a fight", ("ace", "bob"))
     legend = axes.get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["Red: ace", "Blue: bob"]
-    colours = [line.get_color() for line in legend.get_lines()]
-    assert colours == list(film._COLOURS)
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["Red: ace", "Blue: bob", "missile under thrust", "missile coasting"]
+    picture, drawn = film._Picture(axes, recorded), legend.get_lines()
+    assert [line.get_color() for line in drawn[:2]] == list(film._COLOURS)
+    assert drawn[2].get_color() == picture._burning[0].get_color()
+    assert drawn[3].is_dashed()
+    assert picture._coasting[0].is_dashed()
 
 
 def test_a_film_lasts_as_long_as_the_fight_at_four_times_its_speed(recorded, tmp_path):

@@ -32,6 +32,7 @@ from navrl.sims.relative import (
     look,
     own_missile,
 )
+from navrl.sims.requirements import require_kind
 from navrl.sims.spacetime_rows import LIMIT, STG_NAMES, stg_rows
 
 EGO_SIZE = 32
@@ -47,6 +48,7 @@ class Ego:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """How far missiles get, for the space-time graph."""
+        require_kind(self, params, CombatParams, "combat")
         if self.spacetime:
             self._table = reach_table(params, device)
 

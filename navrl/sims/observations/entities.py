@@ -18,6 +18,7 @@ from torch import Tensor
 from navrl.sims.combat_state import CombatParams, CombatState, any_row, map_motion
 from navrl.sims.observations.ego import EGO_SIZE, ego_rows, geometry
 from navrl.sims.relative import aircraft, look
+from navrl.sims.requirements import require_kind
 from navrl.sims.spacetime_rows import LIMIT
 
 ENTITY_SIZE = 13
@@ -37,6 +38,7 @@ class Entities:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Refuse teams of another size than the leaves are made for."""
+        require_kind(self, params, CombatParams, "combat")
         if params.team_size != self.team_size:
             raise ValueError(
                 f"observation.team_size = {self.team_size}; expected {params.team_size}, the aircraft on a "

@@ -14,6 +14,7 @@ from navrl.sims.combat_state import CombatParams, CombatState, any_row, enemies_
 from navrl.sims.flight import Motion
 from navrl.sims.missile import select
 from navrl.sims.relative import aircraft, focal_enemy, look
+from navrl.sims.requirements import require_kind
 
 _SPEED_MPS = 400.0
 _RACK = 6  # missiles
@@ -33,6 +34,7 @@ class Warp21:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Refuse fights of more aircraft or missiles than the layout has places for."""
+        require_kind(self, params, CombatParams, "combat")
         if params.team_size != 1 or params.channels != 1:
             raise ValueError(
                 f"observation=warp21 with env.team_size = {params.team_size} and env.sim.channels = "
@@ -69,6 +71,7 @@ class Dict10:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Any fight will do; a rack of more than 6 missiles, also an unlimited one, counts as full."""
+        require_kind(self, params, CombatParams, "combat")
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
         """The leaf dict10 (10, N)."""
