@@ -58,7 +58,7 @@ class Monitor:
         }
 
     def _rates(self, frames: int, seconds: dict[str, float]) -> dict[str, float]:
-        """Frames per second since the last `pop`, overall and of the main sections, and the ETA.
+        """Frames per second since the last `pop`, overall and of the main sections; what is done, and the ETA.
 
         Examinations count in the ETA only: as much time for every frame as they have taken so far.
         """
@@ -73,7 +73,11 @@ class Monitor:
         }
         left = max(0, self._total_frames - frames)
         examining_s = self._aside_s * left / max(1, frames - self._start_frames)
-        return {"time/fps": fps, **rates, "time/eta_s": eta_s(left, fps) + examining_s}
+        progress = {
+            "time/progress": frames / self._total_frames,
+            "time/eta_s": eta_s(left, fps) + examining_s,
+        }
+        return {"time/fps": fps, **rates, **progress}
 
 
 def eta_s(frames_left: int, fps: float) -> float:

@@ -43,6 +43,7 @@ def test_sections_add_up_and_pop_starts_afresh(clock):
     assert metrics["time/collect_fps"] == 200.0  # 1000 frames in 5 s
     assert metrics["time/update_fps"] == 200.0
     assert metrics["time/eta_s"] == 90.0  # 9000 frames at 100 per second
+    assert metrics["time/progress"] == 0.1
     clock.now += 4.0
     again = monitor.pop(1200)
     assert "time/update" not in again
