@@ -58,7 +58,7 @@ class Monitor:
         }
 
     def _rates(self, frames: int, seconds: dict[str, float]) -> dict[str, float]:
-        """Frames per second since the last `pop`, overall and of the main sections; what is done, and the ETA.
+        """Frames per second since the last `pop`, overall and of the main sections, the share done, the ETA.
 
         Examinations count in the ETA only: as much time for every frame as they have taken so far.
         """

@@ -3,7 +3,8 @@
     .venv/bin/python scripts/bench_team_simulators.py [--env coverage] [--turns 5] [--compile off]
 
 A step is all of step_and_maybe_reset: what everybody does, who is served, rewards, observations, restarts.
-Processor time is counted, so that a busy machine spoils little.
+Processor time is counted, so that a busy machine spoils little. The game of alice_and_bob and what its agents
+are told are measured in C too (scripts/grid_kernel.c), without rewards, statistics and restarts.
 """
 
 import argparse
@@ -13,7 +14,9 @@ from typing import NamedTuple
 
 import torch
 
+from grid_kernel import GridKernel
 from navrl.config import build, compose
+from navrl.sims.grid import opening_state
 
 
 class Case(NamedTuple):
@@ -61,6 +64,16 @@ def steps_per_second(name: str, case: Case, mode: str, turns: int) -> tuple[floa
     return case.num_envs * STEPS / best_s, first_s
 
 
+def kernel_steps_per_second(num_envs: int, turns: int) -> float:
+    """Of the quickest turn of the C kernel of alice_and_bob."""
+    params = build(compose("train", ["env=alice_and_bob"]).env.sim)
+    draw = torch.Generator().manual_seed(0)
+    action = torch.randint(5, (params.num_agents, num_envs), generator=draw, dtype=torch.int32)
+    step = GridKernel(params).bound(opening_state(params, torch.arange(num_envs)), action)
+    step()
+    return num_envs * STEPS / min(turn_s(step) for _ in range(turns))
+
+
 def main() -> None:
     """Measure, print."""
     parser = argparse.ArgumentParser(
@@ -82,6 +95,9 @@ def main() -> None:
                 f"{name:<16} {case.num_envs:>6} {mode:>8} {speed:>12,.0f} {first_s:>13.1f}{goal}",
                 flush=True,
             )
+        if name == "alice_and_bob":
+            speed = kernel_steps_per_second(case.num_envs, options.turns)
+            print(f"{name:<16} {case.num_envs:>6} {'in C':>8} {speed:>12,.0f}", flush=True)
 
 
 if __name__ == "__main__":
