@@ -70,13 +70,13 @@ def _horizon(cfg: Any) -> str:
     )
 
 
-def next_commands(cfg: Any, run: Path) -> str:
-    """Commands to copy: measure it, train it further."""
+def next_commands(run: Path, frames: int) -> str:
+    """Commands to copy: measure it, train it for as many frames again."""
     place = shlex.quote(_short(run))
     return (
         "next:\n"
         f"  {_python()} -m navrl.evaluate checkpoint={place}\n"
-        f"  {_python()} -m navrl.train resume={place} total_frames={2 * cfg.total_frames}"
+        f"  {_python()} -m navrl.train resume={place} total_frames={2 * frames}"
     )
 
 

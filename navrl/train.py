@@ -139,7 +139,7 @@ def _run(start: Start, learners: Learners, run: RunDirectory) -> float:
             loggers.late(*result)
         final = measure_all(cfg, learners.agent, loggers.note)
         loggers.summary({**metrics, **final})
-        loggers.note(notes.next_commands(cfg, run.path))
+        loggers.note(notes.next_commands(run.path, run.frames))
     scores = [value for name, value in final.items() if name.endswith(f"/{env.objective}")]
     return (
         sum(scores) / len(scores) if scores else metrics.get(f"episode/{env.objective}", math.nan)

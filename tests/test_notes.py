@@ -7,7 +7,7 @@ import pytest
 
 from navrl.compiled import Compilation
 from navrl.config import compose
-from navrl.notes import banner, first_iteration, going_on
+from navrl.notes import banner, first_iteration, going_on, next_commands
 
 
 def told(*overrides, iterations=3, choice=""):
@@ -55,6 +55,11 @@ def test_a_collector_that_was_chosen_says_why():
 def test_one_iteration_is_no_iterations():
     assert told(iterations=1)[0].endswith(", 1 iteration")
     assert told()[0].endswith(", 3 iterations")
+
+
+def test_going_on_means_as_many_frames_again_as_were_collected():
+    """Not as were asked for: 256 of them take an iteration of 960, and 512 would be too few to go on."""
+    assert next_commands(Path("run"), 960).endswith(" resume=run total_frames=1920")
 
 
 def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
