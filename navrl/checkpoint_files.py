@@ -54,7 +54,7 @@ def _entry(path: Path) -> Entry:
     except OSError as error:  # deleted meanwhile by the run that it is of, for one
         return Entry(path, size, f"unreadable: {error.strerror}")
     except CorruptFile as error:
-        return Entry(path, size, f"damaged: {printable(error.part)}")
+        return Entry(path, size, printable(error.verdict))
     except ValueError:  # it is not called step_<frames>.ckpt
         return _lone(path, size)
 

@@ -73,6 +73,8 @@ def _horizon(cfg: Any) -> str:
 def next_commands(run: Path, frames: int) -> str:
     """Commands to copy: measure it, train it for as many frames again."""
     place = shlex.quote(_short(run))
+    if not _has_saved(run):
+        return "nothing was saved, because of checkpoint=none"
     return (
         "next:\n"
         f"  {_python()} -m navrl.evaluate checkpoint={place}\n"
@@ -83,7 +85,7 @@ def next_commands(run: Path, frames: int) -> str:
 def interrupted(run: Path, *, complete: bool) -> str:
     """How to go on from what the interruption left."""
     place = shlex.quote(_short(run))
-    if not any(run.glob("checkpoints/*.ckpt")):
+    if not _has_saved(run):
         return "stopped; nothing was saved, because of checkpoint=none"
     if complete:
         return f"training was complete. To measure it:  {_python()} -m navrl.evaluate checkpoint={place}"
@@ -93,6 +95,10 @@ def interrupted(run: Path, *, complete: bool) -> str:
 def unmeasured(run: Path) -> str:
     """A line for a complete run that was stopped or killed in its final evaluation, else nothing."""
     return "" if has_finished(run) else f"{interrupted(run, complete=True)}\n"
+
+
+def _has_saved(run: Path) -> bool:
+    return any(run.glob("checkpoints/*.ckpt"))
 
 
 def _short(path: Path) -> str:

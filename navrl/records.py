@@ -51,7 +51,10 @@ def save(
             saver.flush()
     except OSError as error:
         if last or saver.on_error == "stop":
-            raise SaveFailed(f"training ends without a checkpoint: {error}") from error
+            raise SaveFailed(
+                f"training ends, and a checkpoint is missing: {error}; "
+                f"what is there: navrl checkpoint ls {records.run.path}"
+            ) from error
         note(f"not saved ({error}); the run goes on and tries again")
         return
     try:  # with the frames that a crash would lose nothing of: what a thread still writes is none of them

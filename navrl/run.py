@@ -117,12 +117,12 @@ class RunDirectory:
     ) -> None:
         environment = describe_environment(device)
         if self.resumed:
-            first = (self.path / "config.yaml").read_text(encoding="utf-8")
+            first = (self.path / "config.yaml").read_bytes()
             resume = {
                 "time": _now(),
                 "from": resumed_from,
                 "overrides": list(overrides),
-                "config": None if config == first else config,
+                "config": None if config.encode() == first else config,
                 "environment": environment,
             }
             with (self.path / "resumes.jsonl").open("a", encoding="utf-8") as file:

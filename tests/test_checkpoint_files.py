@@ -60,6 +60,11 @@ def test_verify_says_which_are_damaged_by_its_exit_code(run, capsys):
     verdicts = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert verdicts == ["damaged:", "ok", "ok"]
     assert main(["verify", str(run / "step_000000001000.ckpt")]) == 0
+    capsys.readouterr()
+    stranger = run / "step_000000004000.ckpt"
+    stranger.write_text("hello")
+    assert main(["verify", str(stranger)]) == 1
+    assert capsys.readouterr().out.startswith("is not a file of navrl; expected")
 
 
 @pytest.mark.filterwarnings("ignore:checkpoint skipped")

@@ -133,5 +133,6 @@ def test_a_deleted_folder_is_one_sentence(capsys, monkeypatch):
     assert train() == 1
     found = capsys.readouterr()
     assert found.out.count("the run goes on and tries again") == 2
-    assert "No such file or directory" in found.err
+    assert "No such file or directory: " in found.err
+    assert "step_000000000256.ckpt'; what is there: navrl checkpoint ls " in found.err
     assert [row["iteration"] for row in read_metrics(RUN / "metrics.jsonl")] == [1, 2, 3, 4]

@@ -57,9 +57,12 @@ def test_one_iteration_is_no_iterations():
     assert told()[0].endswith(", 3 iterations")
 
 
-def test_going_on_means_as_many_frames_again_as_were_collected():
+def test_going_on_means_as_many_frames_again_as_were_collected(tmp_path):
     """Not as were asked for: 256 of them take an iteration of 960, and 512 would be too few to go on."""
-    assert next_commands(Path("run"), 960).endswith(" resume=run total_frames=1920")
+    (tmp_path / "checkpoints").mkdir()
+    assert "checkpoint=none" in next_commands(tmp_path, 960)  # and no command that finds nothing
+    (tmp_path / "checkpoints" / "step_000000000960.ckpt").touch()
+    assert next_commands(tmp_path, 960).endswith(f" resume={tmp_path} total_frames=1920")
 
 
 def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():

@@ -116,6 +116,6 @@ def test_what_is_no_rollout_is_one_line(tmp_path, capsys):
     path = tmp_path / "x.nvrl"
     container.write(path, {}, {"batch_size": 5, "values": [[7]]})
     assert stored.main(["ls", str(path)]) == 0
-    assert "not one with a rollout" in capsys.readouterr().out
+    assert "x.nvrl is of kind None; expected 'rollout'" in capsys.readouterr().out
     assert stored.main(["show", str(path)]) == 2
-    assert "not one with a rollout" in capsys.readouterr().err
+    assert "x.nvrl is of kind None; expected 'rollout'" in capsys.readouterr().err

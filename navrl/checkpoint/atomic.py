@@ -12,6 +12,13 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 def replace_file(path: Path, parts: Iterable[bytes | bytearray | memoryview]) -> None:
     """Make `path` hold the parts, durably; on any failure `path` is untouched and no temp stays."""
+    try:
+        _replace(path, parts)
+    except OSError as error:  # which names the temporary, or nothing at all if the disk is full
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _replace(path: Path, parts: Iterable[bytes | bytearray | memoryview]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     # O_EXCL and an unguessable name: never write through a file or link somebody placed there.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,8 @@ from navrl.checkpoint.directory import BEST, LATEST, checkpoints
 from navrl.checkpoint.state import Facts, intact_facts
 
 _FOLDER = "checkpoints"
-_DEPTHS = (
-    "*",
-    "*/*",
-    "*/*/*",
-)  # outputs/<run>, <env>-<agent>/<run>, and sweeps
+# outputs/<run>, <env>-<agent>/<run>, and sweeps
+_DEPTHS = ("*", "*/*", "*/*/*")
 _MAX_NAMED = 3
 
 
@@ -35,7 +33,7 @@ def find(reference: str, outputs: Path) -> Path:
         if reference and os.path.exists(place):
             return _at(place, outputs)
     raise CheckpointNotFound(
-        f"no run, checkpoints directory or file is called {reference!r}, neither here nor below "
+        f"no run, checkpoints directory or file is called {reference!r}, neither here nor in "
         f"{outputs}; {_nearby(reference, outputs)}"
     )
 
@@ -49,22 +47,27 @@ def _at(place: Path, outputs: Path) -> Path:
     found = _choose(folder, which)
     if found is None:
         damaged = len(_files(folder))
-        others = f"{damaged} damaged ones" if damaged else _nearby(str(place), outputs)
+        others = (
+            f"{damaged} damaged; name another run or file"
+            if damaged
+            else _nearby(str(place), outputs)
+        )
         raise CheckpointNotFound(f"no intact checkpoint in {folder}; {others}")
     return found
 
 
 def _in_some_run(which: str, outputs: Path) -> Path | None:
     """From the run that outputs/latest shows, else from the run saved to most recently."""
-    tried: set[Path] = set()
-    for run in (latest_run(outputs), *_runs(outputs)):
-        if run is None or run in tried:
-            continue
-        tried.add(run)
-        found = _choose(run, which)
-        if found is not None:
-            return found
-    return None
+    shown = latest_run(outputs)
+    found = _choose(shown, which) if shown is not None else None
+    if found is not None:
+        return found
+    others = (_choose(run, which) for run in _runs(outputs) if run != shown)
+    found = next((path for path in others if path is not None), None)
+    if shown is not None and found is not None:
+        text = f"{shown}, the newest run, has no intact checkpoint; {found} is taken"
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
+    return found
 
 
 def _choose(folder: Path, which: str) -> Path | None:
@@ -127,4 +130,5 @@ def _nearby(reference: str, outputs: Path) -> str:
     if close:
         meant = dict.fromkeys(by_word[word] for word in close)
         return f"did you mean {' or '.join(map(repr, meant))}?"
-    return f"the newest of {len(names)} runs there: {', '.join(map(repr, names[:_MAX_NAMED]))}"
+    newest = ", ".join(map(repr, names[:_MAX_NAMED]))
+    return f"the newest of {len(names)} runs below {outputs}: {newest}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from navrl.checkpoint import container, tree
-from navrl.checkpoint.container import Compress, CorruptFile
+from navrl.checkpoint.container import Compress, CorruptFile, ForeignFile
 from navrl.checkpoint.directory import frames_of
 
 _KIND = "checkpoint"
@@ -75,9 +75,11 @@ def load(path: Path) -> dict[str, Any]:
 def intact_facts(path: Path) -> Facts | None:
     """The facts of a `step_<frames>.ckpt` file; None, and one warning, if it cannot be trusted."""
     try:
-        return checked_facts(path)
+        return checked_facts(path.resolve())
     except (CorruptFile, OSError) as error:
-        warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=2)
+        # Python shows a text once for each line it comes from: however often a start looks at the file, and
+        # by whatever path, that is this line.
+        warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=1)
         return None
 
 
@@ -92,7 +94,7 @@ def checked_facts(path: Path, threads: int | None = None) -> Facts:
 def _read(path: Path, threads: int | None = None) -> tuple[dict[str, Any], int, int, float | None]:
     tensors, meta = container.read(path, threads=threads)
     if meta.get("kind") != _KIND:
-        raise CorruptFile(path, "header", "it is a container, but not one with a checkpoint")
+        raise ForeignFile(path, f"is of kind {meta.get('kind')!r:.40}; expected '{_KIND}'")
     frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")
     scored = score is None or (type(score) is float and math.isfinite(score))  # JSON's 1e999 is inf
     if type(frames) is not int or type(stage) is not int or not scored:

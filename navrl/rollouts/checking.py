@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from navrl.checkpoint.container import MAX_DIMENSIONS, MAX_TENSORS, CorruptFile, Row
+from navrl.checkpoint.container import (
+    MAX_DIMENSIONS,
+    MAX_TENSORS,
+    CorruptFile,
+    ForeignFile,
+    Row,
+)
 
 KIND = "rollout"
 NEXT = "next"
@@ -17,7 +23,7 @@ _FIELDS |= {"values": list, "keys": list, "doubled": list, "kind": str, "iterati
 def check_meta(path: Path, meta: dict[str, Any], rows: Sequence[Row], max_bytes: int) -> None:
     """CorruptFile about metadata that do not fit together, or of a rollout larger than `max_bytes`."""
     if meta.get("kind") != KIND:
-        raise CorruptFile(path, "header", "it is a container, but not one with a rollout")
+        raise ForeignFile(path, f"is of kind {meta.get('kind')!r:.40}; expected '{KIND}'")
     if meta.keys() != _FIELDS.keys() or any(not isinstance(meta[k], t) for k, t in _FIELDS.items()):
         raise CorruptFile(path, "header", f"expected {', '.join(_FIELDS)} of a rollout")
     reason = _key_fault(meta) or _value_fault(meta) or _doubled_fault(meta, rows)

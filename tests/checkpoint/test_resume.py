@@ -25,10 +25,8 @@ from navrl.checkpoint import (
 )
 
 
-def make_run(outputs: Path, name: str, *scores: float | None, saved_at_s: int = 1000) -> Path:
-    """A run whose checkpoints hold their own frames: 1, 2, ..."""
-    directory = outputs / name / "checkpoints"
-    saver = CheckpointSaver(
+def make_saver(directory: Path) -> CheckpointSaver:
+    return CheckpointSaver(
         directory=directory,
         keep_last=9,
         keep_best=9,
@@ -36,6 +34,11 @@ def make_run(outputs: Path, name: str, *scores: float | None, saved_at_s: int = 
         on_error="stop",
         compress="nothing",
     )
+
+
+def make_run(outputs: Path, name: str, *scores: float | None, saved_at_s: int = 1000) -> Path:
+    """A run whose checkpoints hold their own frames: 1, 2, ..."""
+    saver = make_saver(outputs / name / "checkpoints")
     for frames, score in enumerate(scores, start=1):
         path = saver.save({"run": name, "frames": frames}, frames=frames, score=score)
         os.utime(path, (saved_at_s + frames, saved_at_s + frames))
@@ -92,7 +95,8 @@ def test_a_run_that_never_saved_is_passed_over(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a/one", 1.0)
     make_run(tmp_path, "a/two")
     (tmp_path / "latest").symlink_to("a/two")
-    assert find("latest", tmp_path) == step(run, 1)
+    with pytest.warns(RuntimeWarning, match=r"two, the newest run, .* is taken"):
+        assert find("latest", tmp_path) == step(run, 1)
 
 
 def test_damaged_checkpoints_are_skipped_with_one_warning_each(tmp_path: Path) -> None:
@@ -106,14 +110,27 @@ def test_damaged_checkpoints_are_skipped_with_one_warning_each(tmp_path: Path) -
         assert find("best", tmp_path) == step(run, 1)
 
 
+def test_a_damaged_file_is_told_once_however_often_it_is_looked_at(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "one", 1.0, 2.0)
+    damage(step(run, 2))
+    (tmp_path / "link").symlink_to("one")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        assert {find(place, tmp_path).name for place in ("one", "link")} == {step(run, 1).name}
+        make_saver(run / "checkpoints")
+    assert [str(warning.message).count(str(step(run, 2))) for warning in caught] == [1]
+
+
 def test_a_run_without_an_intact_checkpoint_falls_back_to_another(tmp_path: Path) -> None:
     older = make_run(tmp_path, "a/older", 1.0, saved_at_s=1000)
     newer = make_run(tmp_path, "a/newer", 1.0, saved_at_s=5000)
     damage(step(newer, 1))
     (tmp_path / "latest").symlink_to("a/newer")
-    with pytest.warns(RuntimeWarning, match="skipped") as caught:
+    with pytest.warns(RuntimeWarning) as caught:
         assert find("latest", tmp_path) == step(older, 1)
-    assert len(caught) == 1
+    _skipped, taken = (str(warning.message) for warning in caught)
+    assert f"{newer}, the newest run, has no intact" in taken
+    assert str(step(older, 1)) in taken
     with (
         pytest.warns(RuntimeWarning, match="skipped"),
         pytest.raises(CheckpointNotFound, match=r"no intact .*newer.* 1 damaged"),
@@ -165,7 +182,7 @@ def test_a_misspelt_run_gets_a_suggestion(tmp_path: Path) -> None:
         find("combat-ppo/2026-01-01-ab", tmp_path)
     with pytest.raises(CheckpointNotFound, match="did you mean 'swarm-mappo/2026-02-02-bb'"):
         find("2026-02-02-b", tmp_path)
-    with pytest.raises(CheckpointNotFound, match="the newest of 2 runs there"):
+    with pytest.raises(CheckpointNotFound, match=f"the newest of 2 runs below {tmp_path}: "):
         find("zzz", tmp_path)
 
 
@@ -177,7 +194,9 @@ def test_load_refuses_what_is_not_a_checkpoint(tmp_path: Path) -> None:
     wrong = {"kind": "rollout", "frames": "1", "score": 1, "stage": None, "tree": []}
     for change in ({"tree": {}}, *({key: value} for key, value in wrong.items())):
         container.write(path, {}, good | change)
-        with pytest.raises(CorruptFile, match="header"):
+        with pytest.raises(
+            CorruptFile, match=r"header|is of kind 'rollout'; expected 'checkpoint'"
+        ):
             load(path)
     container.write(
         path, {}, good | {"score": 1e200}
