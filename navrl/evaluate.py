@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl import __version__
-from navrl.config import group_option, run_main, to_json
+from navrl.config import ConfigError, group_option, run_main, to_json
 from navrl.league_table import find_league, league_record, league_table
 from navrl.options import MOST_ENVS, check_whole, check_writable, enough_memory, set_threads
 from navrl.record import to_json as json_text
@@ -45,6 +45,10 @@ def evaluate(cfg: DictConfig) -> None:
         return
     check_whole(cfg, "num_episodes", least=1, most=MOST_ENVS)
     check_whole(cfg, "seed", least=0)
+    if cfg.deterministic not in (True, False):
+        raise ConfigError(
+            f"deterministic = {cfg.deterministic}; expected true or false; change deterministic"
+        )
     config, state, label = find_subject(
         str(cfg.policy),
         device=cfg.device,
@@ -192,6 +196,11 @@ def main() -> None:
     # Hydra takes `checkpoint=` and `env=` for groups of conf/, so the keys behind them have other names.
     words = [re.sub(r"^checkpoint=", "policy=", argument) for argument in sys.argv[1:]]
     words = [re.sub(r"^env=", "env_name=", word) for word in words]
+    for place, word in enumerate(words):
+        opponent, _, reference = word.partition("=checkpoint:")
+        if opponent == "opponent":  # as `navrl replay --opponent` writes it
+            words[place : place + 1] = ["opponent=checkpoint", f"opponent.checkpoint={reference}"]
+            break
     if "--set" in words:
         place = words.index("--set")
         quoted = ("'" + word.replace("'", r"\'") + "'" for word in words[place + 1 :])

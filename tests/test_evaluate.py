@@ -172,6 +172,11 @@ def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
         (["checkpoint=scripted:crank", "opponent=cranky"], "did you mean 'crank'?"),
         (["checkpoint=scripted:crank", "num_episodes=0"], "change num_episodes"),
         (["checkpoint=scripted:crank", "num_episodes=many"], "change num_episodes"),
+        (["checkpoint=scripted:crank", "deterministic=maybe"], "expected true or false"),
+        (
+            ["checkpoint=scripted:crank", "opponent=checkpoint:mine"],
+            "opponent.checkpoint = mine: no",
+        ),
         (["checkpoint=scripted:crank", "output=no/such/folder.json"], "change output"),
         (["num_epsiodes=3"], "did you mean 'num_episodes'?"),
         (["checkpont=latest"], "did you mean 'checkpoint'?"),

@@ -110,7 +110,9 @@ class CombatParams(NamedTuple):
         longest_s = MAX_TICKS * self.tick_s / self.time_scale
         few = self.step_s <= MAX_TICKS * self.tick_s
         self._require(
-            "decision_s", few, f"at most {longest_s:g}, which is {MAX_TICKS} physics steps"
+            "decision_s",
+            few,
+            f"at most {longest_s:g}, which is {MAX_TICKS} physics steps of env.sim.tick_s",
         )
         sizes = f"a whole number from 1 to {MAX_TEAM_SIZE}"
         self._require("team_size", 1 <= self.team_size <= MAX_TEAM_SIZE, sizes)
