@@ -125,6 +125,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     check_writable(options.output, "OUTPUT")
+    _spare_runs(options.output)
     path = find(options.where, OUTPUTS)
     state = load(path)
     missing = [name for name in (*_KEPT, "agent") if name not in state]
@@ -135,6 +136,16 @@ def _export(options: argparse.Namespace) -> int:
     sizes = (size_text(file.stat().st_size) for file in (options.output, path))
     sys.stdout.write(f"{options.output}: {' of the '.join(sizes)} of {path}\n")
     return 0
+
+
+def _spare_runs(output: Path) -> None:
+    """Raise about a file that is there and that its run may need to go on."""
+    if output.exists() and any(
+        (it / "config.yaml").is_file() for it in output.resolve().parents[:2]
+    ):
+        raise ConfigError(
+            f"OUTPUT = {output} is a file of a run; expected a name that the run does not use; change OUTPUT"
+        )
 
 
 def _diff(options: argparse.Namespace) -> int:

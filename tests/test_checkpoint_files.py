@@ -132,6 +132,15 @@ def test_an_exported_policy_is_small_and_can_be_evaluated(tmp_path, monkeypatch,
     assert "holds no env" in capsys.readouterr().err
 
 
+def test_an_export_replaces_no_file_of_a_run(run, capsys):
+    (run.parent / "config.yaml").write_text("seed: 1\n")
+    for path in (run / "step_000000001000.ckpt", run.parent / "config.yaml"):
+        before = path.read_bytes()
+        assert main(["export", str(run / "step_000000002000.ckpt"), str(path)]) == 2
+        assert "is a file of a run" in capsys.readouterr().err
+        assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

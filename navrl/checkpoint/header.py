@@ -16,9 +16,8 @@ MAX_HEADER_BYTES = 8 << 20  # parsed JSON needs about 20 times its text
 MAX_TENSORS = 8192  # each costs a reader some 0.1 ms, however small it is
 ALIGNMENT = 64  # of every tensor in the file, so that what is mapped is aligned in memory too
 
-_SIZES = struct.Struct(
-    "<8sQQQ"
-)  # magic; bytes of the header, of the payload, of the decoded tensors
+# Magic; bytes of the header, of the payload, of the decoded tensors.
+_SIZES = struct.Struct("<8sQQQ")
 DIGEST_BYTES = hashlib.sha256().digest_size
 PREFIX_BYTES = _SIZES.size + DIGEST_BYTES
 

@@ -26,8 +26,7 @@ def each(
     with ThreadPoolExecutor(count, "navrl-container") as pool:
         try:
             results = pool.map(function, jobs)
-        except (
-            RuntimeError
-        ):  # the program is ending, but a last save in a thread of its own may not be lost
+        except RuntimeError:
+            # The program is ending, but a last save in a thread of its own may not be lost.
             results = map(function, jobs)
         yield from results

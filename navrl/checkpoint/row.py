@@ -11,9 +11,8 @@ from navrl.checkpoint.codec import CODECS, HUFFMAN, MAX_RATIO, RAW
 from navrl.checkpoint.filters import BYTES, FILTERS, NONE
 
 MAX_DIMENSIONS = 32
-MAX_BLOCK_BYTES = (
-    16 << 20
-)  # what a reader may have to hold besides the tensors, a few times per thread
+# What a reader may have to hold besides the tensors, a few times per thread.
+MAX_BLOCK_BYTES = 16 << 20
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (

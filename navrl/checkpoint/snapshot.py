@@ -18,9 +18,8 @@ class Snapshot:
         Memory is allocated only where a shape is new: fresh pages cost several times the copy.
         """
         self._own = {name: self._room(name, tensor) for name, tensor in tensors.items()}
-        with (
-            torch.no_grad()
-        ):  # one call for all: what a call costs is more than copying a small leaf
+        with torch.no_grad():
+            # One call for all: what a call costs is more than copying a small leaf.
             torch._foreach_copy_([*self._own.values()], [*tensors.values()], non_blocking=True)
         if any(tensor.is_cuda for tensor in tensors.values()):
             torch.cuda.synchronize()  # one wait for all copies into pinned memory

@@ -13,10 +13,12 @@ from navrl.rollouts.packing import Key, pack, unpack, wanted
 
 _NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")
 _TIME_AXIS = 1
+# What TensorDict says of sizes and names that do not fit together.
+_MISFITS = (ValueError, RuntimeError, LookupError, TypeError, AttributeError)
 
 
 class RolloutStorage:
-    """Writes every so manieth rollout of a run into one directory, of which it is the only writer."""
+    """Writes every `save_every`th rollout of a run into one directory, of which it is the only writer."""
 
     def __init__(
         self,
@@ -123,13 +125,7 @@ def load_rollout(
         if again != meta:
             raise ValueError("the file was replaced while it was read; read it again")
         return unpack({numbers[name]: it for name, it in tensors.items()}, meta, chosen)
-    except (
-        ValueError,
-        RuntimeError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ) as error:  # what TensorDict says of sizes
+    except _MISFITS as error:
         raise CorruptFile(path, "header", f"not a rollout that fits together ({error})") from error
 
 
