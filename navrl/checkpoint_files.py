@@ -156,7 +156,7 @@ def _diff(options: argparse.Namespace) -> int:
         return 0
     rows = [("leaf", "differs by", "of the elements", "in the first", "in the second")]
     sys.stdout.write(_table([*rows, *map(_difference_row, found)]))
-    sys.stdout.write(f"{len(found)} leaves differ\n")
+    sys.stdout.write(f"{len(found)} {'differ' if len(found) > 1 else 'differs'}\n")
     return 1
 
 
@@ -178,7 +178,11 @@ def _parser() -> argparse.ArgumentParser:
         Action("show", _show, "the tree of a checkpoint with shapes"),
         Action("verify", _verify, "read every byte of a run's checkpoints; 1 if one is damaged"),
         Action("export", _export, "write the policy's weights alone"),
-        Action("diff", _diff, "the leaves in which two checkpoints differ; 1 if there are any"),
+        Action(
+            "diff",
+            _diff,
+            "what differs between two checkpoints, and by how much; 1 if anything does",
+        ),
     )
     described = "Look at checkpoints, check them, compare them, take the policy out."
     parser, added = parser_of("checkpoint", described, _EXAMPLES, actions)

@@ -99,7 +99,7 @@ def test_diff_says_which_leaves_and_by_how_much(run, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:3] == ["/agent/policy/w", "1e+03", "50.0%"]
     assert lines[2].split()[0] == "/config/rate"
-    assert lines[3] == "2 leaves differ"
+    assert lines[3] == "2 differ"
 
 
 def test_bits_are_compared_and_not_numbers():
@@ -108,6 +108,17 @@ def test_bits_are_compared_and_not_numbers():
     (found,) = differing({"x": nan}, {"x": zero})
     assert found.share == 0.5
     assert differences({"x": 1}, {"x": 1.0}) == ["/x"]
+
+
+def test_what_only_one_of_them_has_is_one_difference():
+    branch = {"a": {"w": torch.ones(2), "rest": [1, 2]}, "b": torch.ones(3)}
+    for one, two, sides in (
+        ({"x": 0, "y": branch}, {"x": 0}, ("4 leaves", "absent")),
+        ({"x": 0}, {"x": 0, "y": branch}, ("absent", "4 leaves")),
+        ({"x": 0, "y": branch}, {"x": 0, "y": {}}, ("4 leaves", "{}")),
+    ):
+        (found,) = differing(one, two)
+        assert (found.path, found.one, found.two) == ("/y", *sides)
     assert differences({"x": 1, "y": []}, {"x": 1}) == ["/y"]
     assert differences({"x": torch.ones(2)}, {"x": torch.ones(2).double()}) == ["/x"]
 

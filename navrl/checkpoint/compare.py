@@ -22,20 +22,40 @@ class Difference(NamedTuple):
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every leaf of a state by its path, as /agent/policy/trunk.0.weight."""
-    if isinstance(tree, dict | list | tuple) and tree:
-        items = tree.items() if isinstance(tree, dict) else enumerate(tree)
-        for key, value in items:
+    if _is_branch(tree):
+        for key, value in _children(tree).items():
             yield from leaves(value, f"{path}/{key}")
     else:
         yield path, tree
 
 
 def differing(one: Any, two: Any) -> list[Difference]:
-    """The leaves that differ, in the order of the first state."""
-    here, there = dict(leaves(one)), dict(leaves(two))
-    paths = [*here, *(path for path in there if path not in here)]
-    found = (_compare(path, here, there) for path in paths)
-    return [difference for difference in found if difference is not None]
+    """The leaves that differ and the branches that only one of them has, in the order of the first state."""
+    return list(_differing(one, two, ""))
+
+
+def _differing(one: Any, two: Any, path: str) -> Iterator[Difference]:
+    if not (_is_branch(one) and _is_branch(two)):
+        difference = _compare(path, one, two)
+        if difference is not None:
+            yield difference
+        return
+    here, there = _children(one), _children(two)
+    for key in here | there:
+        inner = f"{path}/{key}"
+        if key in here and key in there:
+            yield from _differing(here[key], there[key], inner)
+        else:
+            left, right = (describe(it[key]) if key in it else ABSENT for it in (here, there))
+            yield Difference(inner, left, right, None, None)
+
+
+def _is_branch(tree: Any) -> bool:
+    return isinstance(tree, dict | list | tuple) and bool(tree)
+
+
+def _children(branch: Any) -> dict[Any, Any]:
+    return branch if isinstance(branch, dict) else dict(enumerate(branch))
 
 
 def differences(one: Any, two: Any) -> list[str]:
@@ -44,18 +64,14 @@ def differences(one: Any, two: Any) -> list[str]:
 
 
 def describe(value: Any) -> str:
-    """A leaf in a few words: a tensor by dtype and shape, all else as it is."""
+    """In a few words: a tensor by dtype and shape, a branch by how many leaves it has, all else as it is."""
     if isinstance(value, Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         return f"{dtype} {' x '.join(map(str, value.shape)) or 'scalar'}"
-    return repr(value)
+    return f"{sum(1 for _ in leaves(value))} leaves" if _is_branch(value) else repr(value)
 
 
-def _compare(path: str, here: dict[str, Any], there: dict[str, Any]) -> Difference | None:
-    if path not in here or path not in there:
-        one, two = (describe(tree[path]) if path in tree else ABSENT for tree in (here, there))
-        return Difference(path, one, two, None, None)
-    one, two = here[path], there[path]
+def _compare(path: str, one: Any, two: Any) -> Difference | None:
     if isinstance(one, Tensor) and isinstance(two, Tensor):
         return _compare_tensors(path, one, two)
     if type(one) is type(two) and repr(one) == repr(two):  # NaN is NaN, and 0.0 is not -0.0
