@@ -43,7 +43,7 @@ test: setup  ## fast tests
 	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 test-commands: setup  ## every command of the README and other whole commands, as users run them
-	$(PY) -m pytest -q -m commands -n 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest -q -m commands -n 2 --dist worksteal $(ARGS)
 
 test-browser: setup  ## the replay page in headless Chromium (Debian: apt-get install chromium)
 	$(PY) -m pytest -q -m browser tests/browser $(ARGS)

@@ -16,7 +16,7 @@ from tests.halting import STOP_AFTER, train_and_halt
 pytestmark = pytest.mark.commands
 TINY = (
     *("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank"),
-    *("num_envs=8", "checkpoint.save_every=1"),
+    *("num_envs=8", "checkpoint.save_every=1", "env.sim.tick_s=0.25"),
 )
 AUTO = (*TINY, "resume=auto", "total_frames=192")
 

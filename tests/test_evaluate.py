@@ -11,6 +11,8 @@ from navrl.config import compose
 from navrl.evaluate import measure_all, play, summarise, table
 from tests.commands import command
 
+COARSE = "env.sim.tick_s=0.25"
+
 
 class Clockwork:
     """Env i ends an episode every i + 1 steps; the statistic is the number of steps since reset."""
@@ -141,7 +143,7 @@ def test_what_cannot_be_meant_gets_a_hint(evaluate, argument, sentence):
 
 def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
     arguments = ("checkpoint=scripted:straight", "opponent=crank", "num_episodes=20", "seed=3")
-    code, printed = evaluate(*arguments, "output=result.json")
+    code, printed = evaluate(*arguments, "output=result.json", "--set", COARSE)
     assert code == 0, printed.err
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["policy"] == "scripted:straight"
@@ -158,7 +160,8 @@ def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
 def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         arguments = ("checkpoint=scripted:pursuit", "opponent=crank", "num_episodes=10")
-        assert evaluate(*arguments, f"seed={seed}", f"output={name}.json")[0] == 0
+        limits = ("--set", COARSE, "env.sim.time_limit_s=60")
+        assert evaluate(*arguments, f"seed={seed}", f"output={name}.json", *limits)[0] == 0
     one, same, other = (json.loads((tmp_path / f"{n}.json").read_text())["metrics"] for n in "abc")
     assert one == same
     assert one != other

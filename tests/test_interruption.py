@@ -23,6 +23,7 @@ pytestmark = pytest.mark.commands
 TINY = (
     *("experiment=debug", "logger=none", "console=lines", "eval_opponents=[]", "opponent=crank"),
     *("num_envs=8", "checkpoint.save_every=1", "total_frames=256", "hydra.run.dir=outputs/run"),
+    "env.sim.tick_s=0.25",
 )
 RUN = Path("outputs/run")
 

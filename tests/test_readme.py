@@ -19,19 +19,35 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 _ELSEWHERE = ("make ", "python3 -m venv", ".venv/bin/pip")
 
 
-def commands():
-    """The lines of all bash blocks, without comments."""
-    blocks = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
-    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line]
+def blocks():
+    """The commands of every bash block, without comments."""
+    found = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    lines = [[line.partition("  #")[0].strip() for line in block.splitlines()] for block in found]
+    return [[line for line in block if line] for block in lines]
+
+
+def to_run():
+    """Those of them that can run here; a block needs nothing of another one."""
+    can = [[line for line in block if not line.startswith(_ELSEWHERE)] for block in blocks()]
+    return [block for block in can if block]
+
+
+def program(line):
+    """What it starts."""
+    return tuple(word for word in line.split() if word.startswith((".venv", "navrl.")))
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """An empty working directory with the .venv of this interpreter, as the README writes it."""
+    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
-    """An empty working directory with the .venv of this interpreter, as the README writes it."""
-    folder = tmp_path_factory.mktemp("reader")
-    (folder / ".venv").symlink_to(Path(sys.prefix))
-    return folder
+def started():
+    """The programs that were started as a user does."""
+    return set()
 
 
 def by_shell(line, folder):
@@ -53,19 +69,23 @@ def forked(line, folder):
 
 
 @pytest.mark.commands
-@pytest.mark.timeout(1800)  # two dozen commands, on slow machines too
-def test_commands_run_one_after_the_other(elsewhere):
-    ran = [line for line in commands() if not line.startswith(_ELSEWHERE)]
-    assert len(ran) >= 8
-    started = set()
-    for line in ran:
-        program = tuple(word for word in line.split() if word.startswith((".venv", "navrl.")))
-        start = forked if program in started else by_shell
-        started.add(program)
+@pytest.mark.timeout(1800)  # more than a dozen commands, on slow machines too
+@pytest.mark.parametrize("block", to_run(), ids=lambda block: block[0].partition(" ")[2])
+def test_commands_run_one_after_the_other(block, elsewhere, started):
+    for line in block:
+        start = forked if program(line) in started else by_shell
+        started.add(program(line))
         done = start(line, elsewhere)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-    assert len(started) >= 3
-    assert (elsewhere / "result.json").is_file()
+    written = re.findall(r"output=(\S+)", " ".join(block))
+    assert [name for name in written if not (elsewhere / name).is_file()] == []
+
+
+def test_the_commands_to_run_are_found():
+    found = [line for block in to_run() for line in block]
+    assert len(found) >= 8
+    assert len({program(line) for line in found}) >= 3
+    assert any("output=result.json" in line for line in found)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -93,7 +113,7 @@ def test_the_install_lines_are_those_of_make():
         text=True,
         check=True,
     )
-    for line in commands():
+    for line in (line for block in blocks() for line in block):
         if line.startswith(".venv/bin/pip install"):
             wanted = line.removeprefix(".venv/bin/pip install -c constraints.txt ").strip("'")
             assert wanted in done.stdout

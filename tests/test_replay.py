@@ -9,7 +9,8 @@ import navrl.replay
 import navrl.train
 from tests.commands import command
 
-SHORT = ("--set", "scenario.range_m=[12000,14000]", "env.sim.time_limit_s=40")
+COARSE = "env.sim.tick_s=0.25"
+SHORT = ("--set", "scenario.range_m=[12000,14000]", "env.sim.time_limit_s=30", COARSE)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
 
 
 def test_a_team_fight_shows_everybody(replay, tmp_path):
-    team = ("--set", "env.team_size=2", "env.sim.channels=2", "env.sim.time_limit_s=20")
+    team = ("--set", "env.team_size=2", "env.sim.channels=2", "env.sim.time_limit_s=10", COARSE)
     code, printed = replay("scripted:crank", "--opponent", "crank", "--output", "t.html", *team)
     assert code == 0, printed.err
     data = data_of(tmp_path / "t.html")
@@ -71,7 +72,7 @@ def test_the_choice_names_the_opponent_and_a_checkpoint_can_be_any(replay, tmp_p
         "eval_opponents=[]",
         "total_frames=256",
     )
-    near = ("scenario.range_m=[12000,14000]", "env.sim.time_limit_s=20", "opponent=scripts")
+    near = ("scenario.range_m=[12000,14000]", "env.sim.time_limit_s=8", COARSE, "opponent=scripts")
     options = (*tiny, *near, "checkpoint.save_every=1", "hydra.run.dir=outputs/run")
     assert command(navrl.train.main, *options) == 0
     first = "outputs/run/checkpoints/step_000000000128.ckpt"

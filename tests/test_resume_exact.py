@@ -16,7 +16,8 @@ TINY = (
     *("num_envs=8", "total_frames=256", "resume=auto", "hydra.run.dir=outputs/run"),
 )
 COMBAT = ("env.sim.tick_s=0.25", "env.sim.time_limit_s=12")
-NEAR = ("world.count=2", "env.sim.time_limit_s=2")
+FOREST = ("world.count=2", "env.sim.time_limit_s=2")
+NEAR = (*FOREST, "world.map.count=30", "world.difficulty.static=30")
 CASES = {
     "combat": COMBAT,
     "combat async": (*COMBAT, "checkpoint=async", "checkpoint.save_every=1", "seed=3"),
@@ -51,10 +52,10 @@ CASES = {
     "navigation ppo async": ("env=navigation", *NEAR, "checkpoint=async"),
     "navigation crowds": (
         *("env=navigation", "agent=ppo_navigation", "curriculum=crowds"),
-        *NEAR,
+        *FOREST,
     ),
-    "compat ppo_navrl": ("env=navigation_compat", "agent=ppo_navrl", *NEAR),
-    "compat ppo_navigation": ("env=navigation_compat", "agent=ppo_navigation", *NEAR),
+    "compat ppo_navrl": ("env=navigation_compat", "agent=ppo_navrl", *FOREST),
+    "compat ppo_navigation": ("env=navigation_compat", "agent=ppo_navigation", *FOREST),
 }
 
 

@@ -12,7 +12,10 @@ from navrl.config import changes
 from navrl.loggers import read_metrics
 from tests.commands import command
 
-TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank")
+TINY = (
+    *("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank"),
+    "env.sim.tick_s=0.25",
+)
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ def straight_and_resumed(tmp_path_factory):
         "eval_episodes=4",
         "checkpoint.save_every=3",
         "env.sim.tick_s=0.25",
+        "env.sim.time_limit_s=10",
         "seed=7",
     )
     train(whole, *options, "total_frames=768")
@@ -100,7 +101,7 @@ def test_a_finished_run_says_so(straight_and_resumed):
 
 def test_ctrl_c_ends_with_130(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "navrl.train", *TINY, "total_frames=100000000"],
+        [sys.executable, "-m", "navrl.train", *TINY, "opponent=straight", "total_frames=100000000"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -136,7 +137,8 @@ def test_ctrl_c_while_building_leaves_nothing(tmp_path, monkeypatch, capsys):
 
 def test_multirun_returns_an_objective_per_job(tmp_path):
     done = train(
-        tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]", "profile=true"
+        *(tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]"),
+        *("opponent=straight", "env.sim.tick_s=0.25", "profile=true"),
     )
     assert done.stdout.count("profile=true wrote nothing: it needs three iterations") == 2
     assert done.stdout.count("against") == 0

@@ -1,9 +1,5 @@
-"""Audits a policy and update on fake CUDA and prints what it found as JSON; a program of its own, because
-the audit changes the process it runs in. Its argument: team, or drone for agent=ppo_navrl.
-"""
+"""Audits a policy and update on fake CUDA: of a team, or a drone with agent=ppo_navrl."""
 
-import json
-import sys
 from unittest import mock
 
 import torch
@@ -11,9 +7,12 @@ import torch
 from navrl.config import build, compose
 from tests.agents.drone import drone_specs, make_drone_rollout
 from tests.agents.squad import make_team_rollout, squad_specs
-from tests.rollouts.cuda_audit import DEVICE, UnavailableError, audit
+from tests.rollouts.cuda_audit import DEVICE, audit
 
-OVERRIDES = ("compile=off", "agent.precision=fp32", "agent.num_minibatches=4", "agent.accumulate=2")
+OVERRIDES = (
+    *("compile=off", "agent.precision=fp32", "agent.num_epochs=2"),
+    *("agent.num_minibatches=4", "agent.accumulate=2"),
+)
 LEARNERS = {
     "team": ("ppo", lambda: squad_specs(4, 3, device=DEVICE), make_team_rollout),
     "drone": ("ppo_navrl", lambda: drone_specs(device=DEVICE), make_drone_rollout),
@@ -41,11 +40,3 @@ def main(learner: str) -> dict:
         update = {"events": recorder.events, "operations": sorted(recorder.operations)}
     devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
     return {"acting": acting, "update": update, "devices": devices}
-
-
-if __name__ == "__main__":
-    try:
-        report = main(sys.argv[1])
-    except UnavailableError as reason:
-        report = {"unavailable": str(reason)}
-    sys.stdout.write(json.dumps(report))

@@ -1,10 +1,11 @@
 """Hybrid actions, entity sets, teams, and drones with agent=ppo_navrl wait for a GPU once an update."""
 
-import json
-import subprocess
-import sys
+import functools
 
 import pytest
+
+from tests.agents import cuda_update
+from tests.rollouts.cuda_audit import audited
 
 ACTING = {"team": {"max", "argmax"}, "drone": {"convolution", "native_layer_norm"}}
 
@@ -18,16 +19,7 @@ def learner(request):
 @pytest.fixture(scope="module")
 def report(learner):
     """What the audit found, or a skip where this torch cannot be audited."""
-    root = __file__.rpartition("tests")[0]
-    command = [sys.executable, "-m", "tests.agents.cuda_update", learner]
-    done = subprocess.run(
-        command, check=False, cwd=root, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    if "unavailable" in found:
-        pytest.skip(found["unavailable"])
-    return found
+    return audited(functools.partial(cuda_update.main, learner))
 
 
 def test_acting_never_waits_for_the_device(report, learner):

@@ -19,7 +19,7 @@ _FEW_USERS = ("env.sim.num_users=13", "env.sim.radio.max_users=3", "env.sim.hori
 # A new env is one more line: its option and overrides under which everybody finishes two
 # episodes within 50 steps of random play, some of them terminated and some truncated.
 ENVS = {
-    "combat": ("env=combat", *_SHORT),
+    "combat": ("env=combat", *_SHORT, _COARSE),
     "combat, any rudder": ("env=combat", "action=continuous", *_SHORT, _COARSE),
     "navigation": ("env=navigation", *_SPARSE, "env.sim.vary.latency_decisions=[0,2]"),
     "navigation, as published": (

@@ -87,13 +87,13 @@ def test_the_five_endings_exclude_each_other():
         "world.routes.y_m=[-6,6]",
         "world.routes.distance_m=[2,8]",
         "env.sim.time_limit_s=4",
-        num_envs=64,
+        num_envs=160,
     )
     torch.manual_seed(0)
     root, seen = env.reset(), torch.zeros(5)
     names = ("success", "collision_static", "collision_moving", "outside", "timeout")
-    for _ in range(250):
-        action = (torch.rand(64, 3) * 2.0 - 1.0) * 0.5 + ahead(64) * 0.5
+    for _ in range(100):
+        action = (torch.rand(160, 3) * 2.0 - 1.0) * 0.5 + ahead(160) * 0.5
         stepped, root = env.step_and_maybe_reset(root.copy().set("action", action))
         done = stepped["next", "done"].squeeze(-1)
         ends = torch.stack([statistic(env, stepped["next"], name) for name in names])[:, done]

@@ -11,7 +11,10 @@ from tests.rollouts.cuda_audit import DEVICE, audit
 from tests.rollouts.cuda_iteration import build_agent
 
 NUM_ENVS, STEPS = 8, 2
-COMMON = ("compile=off", "agent.precision=fp32", "agent.hidden_sizes=[8]", "env.sim.tick_s=0.25")
+COMMON = (
+    *("compile=off", "agent.precision=fp32", "agent.hidden_sizes=[8]"),
+    *("env.sim.tick_s=0.25", "env.sim.decision_s=0.5"),
+)
 _HEAVY = ("crank", "phase2", "phase3", "stg_rule", "random", "crank_seed")
 CASES = {
     "crank": ("opponent=crank",),  # a single pilot: its tag is a plain number

@@ -31,7 +31,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        options = (*TINY, "opponent=straight", "total_frames=128")
+        options = (*TINY, "opponent=straight", "env.sim.tick_s=0.25", "total_frames=128")
         assert command(navrl.train.main, *options, *OTHER_KIND, "hydra.run.dir=outputs/one") == 0
         pair = ("env.team_size=2", "hydra.run.dir=outputs/two")
         assert command(navrl.train.main, *options, *pair) == 0
@@ -181,7 +181,8 @@ def test_a_checkpoint_that_cannot_play_starts_nothing(
 
 def test_latest_is_who_was_the_latest_when_the_run_began(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    short = (*TINY, "env.sim.time_limit_s=4", "eval_episodes=2", "eval_every=1")
+    coarse = ("env.sim.tick_s=0.25", "env.sim.time_limit_s=4")
+    short = (*TINY, *coarse, "eval_episodes=2", "eval_every=1")
     options = (*short, "total_frames=256", "opponent=checkpoint")
     first = ("hydra.run.dir=outputs/first", "total_frames=128")
     assert command(navrl.train.main, *short, "opponent=straight", *first) == 0

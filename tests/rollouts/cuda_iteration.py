@@ -8,15 +8,16 @@ from navrl.config import build, compose
 from navrl.rollouts import SyncCollector
 from tests.rollouts.cuda_audit import DEVICE, Audit, audit
 
-NUM_ENVS, STEPS = 8, 3
+NUM_ENVS, STEPS = 8, 2
 OVERRIDES = (
     "env=combat",
     "agent=ppo",
     "compile=off",
     "agent.precision=fp32",  # asking the driver for bf16 needs one
     "agent.num_epochs=2",
-    "agent.num_minibatches=3",
+    "agent.num_minibatches=2",
     "env.sim.tick_s=0.25",
+    "env.sim.decision_s=0.5",
 )
 
 

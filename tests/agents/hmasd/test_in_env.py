@@ -14,6 +14,7 @@ from navrl.rollouts import SyncCollector
 from tests.curriculum.club import league
 
 NUM_ENVS, STEPS = 4, 15
+COARSE = "env.sim.tick_s=0.25"
 ENVS = {
     "alice_and_bob": ("env=alice_and_bob", "env.sim.size=2", "env.sim.horizon=7"),
     "coverage": (
@@ -22,7 +23,7 @@ ENVS = {
         "env.sim.num_users=4",
         "env.sim.horizon=7",
     ),
-    "combat": ("experiment=combat_commander", "opponent=pursuit", "env.sim.time_limit_s=7"),
+    "combat": ("experiment=combat_commander", "opponent=pursuit", "env.sim.time_limit_s=7", COARSE),
 }
 
 
