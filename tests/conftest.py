@@ -59,6 +59,18 @@ def _neutral_environment(monkeypatch):
 
 
 @pytest.fixture
+def traced_only(monkeypatch):
+    """What compiles is traced, with the guards that it has, but runs eager: C++ takes its time."""
+    compiled = torch.compile
+
+    def traced(function, options, **how):
+        guards = {"guard_filter_fn": options["guard_filter_fn"]}
+        return compiled(function, backend="eager", options=guards, **how)
+
+    monkeypatch.setattr(torch, "compile", traced)
+
+
+@pytest.fixture
 def root():
     """The top of the checkout."""
     return ROOT

@@ -150,18 +150,26 @@ def test_policy_samples_unless_told_to_take_the_mode(make_agent):
         assert len(policy(frames.clone())["action"].unique(dim=0)) == 1
 
 
-def test_a_compiled_policy_and_its_copies_sample_what_they_would_eager(make_agent):
-    action = Continuous(team_size=1).spec((9,), "cpu")  # two Betas, and a choice with a mask
-    eager = make_agent(action_spec=action).policy
-    compiled = make_agent(action_spec=action, compile_mode="on").policy
-    mask = torch.tensor([[True, True], [True, False], [False, True]]).repeat(3, 1)
-    frames = TensorDict({"observation": {"ego": torch.randn(9, 3)}, "action_mask": mask}, [9])
+def test_a_compiled_policy_samples_what_it_would_eager(make_agent):
+    _sample_alike(*_compiled_and_eager(make_agent))
+
+
+def test_copies_of_a_compiled_policy_have_weights_of_their_own(make_agent, traced_only):
+    compiled, eager, frames = _compiled_and_eager(make_agent)
     copies = [copy.deepcopy(compiled)]  # before the graph is made, and after it
     _sample_alike(compiled, eager, frames)
     copies.append(copy.deepcopy(compiled))
     torch.nn.init.normal_(eager.trunk.last.weight)
     for policy in copies:
         _sample_alike(policy, eager, frames)
+
+
+def _compiled_and_eager(make_agent):
+    action = Continuous(team_size=1).spec((9,), "cpu")  # two Betas, and a choice with a mask
+    compiled = make_agent(action_spec=action, compile_mode="on").policy
+    mask = torch.tensor([[True, True], [True, False], [False, True]]).repeat(3, 1)
+    frames = TensorDict({"observation": {"ego": torch.randn(9, 3)}, "action_mask": mask}, [9])
+    return compiled, make_agent(action_spec=action).policy, frames
 
 
 def _sample_alike(policy, eager, frames):

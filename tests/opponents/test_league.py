@@ -237,7 +237,7 @@ def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
         assert (compiled(league.initial(keys())) == 1007).all()
 
 
-def test_compiled_every_mate_is_asked_about_itself_whoever_was_first():
+def test_compiled_every_mate_is_asked_about_itself_whoever_was_first(traced_only):
     """Graphs are made without a look at numbers; a shared one would repeat the first mate's answers."""
     states, told, wanted = {}, {}, {}
     for mode in ("off", "on"):

@@ -1,5 +1,6 @@
 """Fights of simple hand-made pilots, their records, and hand-drawn space-time graphs of them."""
 
+import functools
 import math
 
 import torch
@@ -57,16 +58,21 @@ def fight(params, state, decisions=200):
     return states, events
 
 
+_COARSE = {"tick_s": 0.25}  # quicker, and who looks at a fight does not see it
+
+
+@functools.cache
 def duel(**changes):
     """One against one from 38 km."""
-    params = shipped_params(**changes)
+    params = shipped_params(**_COARSE | changes)
     state = opening(params, [(-19000.0, -3000.0, 20.0, 300.0)], [(19000.0, 2000.0, 165.0, 260.0)])
     return params, *fight(params, state)
 
 
+@functools.cache
 def brawl(size=4, **changes):
     """Two lines abreast from 40 km."""
-    params = shipped_params(team_size=size, **{"channels": 2, "ammunition": 4} | changes)
+    params = shipped_params(team_size=size, **{"channels": 2, "ammunition": 4} | _COARSE | changes)
     red = [[(-20000.0, 5000.0 * i - 7000.0, 5.0 * i - 8.0, 260.0 + 20.0 * i)] for i in range(size)]
     blue = [
         [(20000.0, 4000.0 * i - 6000.0, 175.0 + 6.0 * i, 330.0 - 15.0 * i)] for i in range(size)
