@@ -33,6 +33,7 @@ _PLAYERS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
     "CombatEnv": CombatReplay,
     "NavigationEnv": NavigationReplay,
 }
+_LONGEST_NAME = 150  # characters for the fight; file systems take 255 in all
 _CHANGES = ("opponent", "shield")  # groups that the command may change in a run
 _EVALUATION_SEED = 1_000_003  # so that episode 17 here is the 17th of `navrl evaluate`
 _EXAMPLES = """examples:
@@ -78,7 +79,7 @@ def replay(options: argparse.Namespace) -> None:
     policy = build_policy(options.policy, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
     other, short = _setting(options, config, state)
-    short = "-".join([short, *map(_in_a_name, options.set)])
+    short = "-".join([short, *map(_in_a_name, options.set)])[:_LONGEST_NAME]
     pilot = _pilot(config, state, label)
     played = player(env, policy, first=options.episode, pilot=pilot, setting=other)
     found = _first(options.outcome, played)

@@ -11,6 +11,9 @@ SMALL = (
     *("--set", "world.count=2", "world.routes_per_world=8", "world.map.count=40"),
     *("world.difficulty.static=40", "env.sim.time_limit_s=3"),
 )
+CHANGED = (
+    "count=2-routes_per_world=8-count=40-static=40-time_limit_s=3"  # as names of files have it
+)
 EPISODES = 6
 
 
@@ -36,14 +39,15 @@ def test_all_episodes_become_one_file(replay, tmp_path):
     code, printed = replay("scripted:greedy", "--seed", "3", "--episode", "7", *SMALL)
     assert code == 0, printed.err
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert file == tmp_path / "outputs/replays/greedy-navigation-seed3-episode7.html"
+    name = f"outputs/replays/greedy-navigation-{CHANGED}-seed3-episode7.html"
+    assert file == tmp_path / name
     data = data_of(file)
     assert (data["title"], data["subtitle"]) == ("greedy in navigation", "seed 3")
     assert [trip["number"] for trip in data["trips"]] == list(range(7, 7 + EPISODES))
     assert data["chosen"] == 0
     said, wrote = printed.out.splitlines()
     assert said == f"greedy in navigation, seed 3, episode 7: {data['trips'][0]['outcome']}"
-    assert wrote.startswith("wrote outputs/replays/greedy-navigation-seed3-episode7.html (")
+    assert wrote.startswith(f"wrote {name} (")
     kinds = {kind["kind"] for kind in data["outcomes"]}
     assert {trip["kind"] for trip in data["trips"]} <= kinds
     obstacles = [len(world["boxes"]) + len(world["cylinders"]) for world in data["landscapes"]]
@@ -104,7 +108,7 @@ def test_another_env_and_the_shield(replay, tmp_path):
     )
     assert code == 0, printed.err
     written = re.findall(r"wrote (\S+) ", printed.out)
-    name = "outputs/replays/random-navigation_compat-shielded-seed1000003"
+    name = f"outputs/replays/random-navigation_compat-shielded-{CHANGED}-seed1000003"
     assert written == [f"{name}.html", f"{name}.png"]
     data = data_of(tmp_path / written[0])
     assert data["title"] == "random in navigation_compat, shielded"
