@@ -8,7 +8,7 @@ import pytest
 import navrl.train
 from navrl.checkpoint import find, load
 from navrl.checkpoint.container import read, write
-from navrl.config import changes
+from navrl.config import changes, compose, resumed, to_json
 from navrl.loggers import read_metrics
 from tests.commands import command
 
@@ -151,3 +151,14 @@ def test_a_strangers_configuration_reads_no_environment_and_builds_no_logger(fin
     write(finished.parent / "hostile.ckpt", tensors, json.loads(hostile))
     assert train("resume=outputs/hostile.ckpt", "total_frames=640", "console=none") == 2
     assert "expected no resolver" in capsys.readouterr().err
+
+
+def test_options_younger_than_the_run_are_as_they_are_now():
+    composed = compose("train", ["experiment=debug"])
+    choices = {"agent": "ppo", "env": "combat", "checkpoint": "sync", "collector": "sync"}
+    choices |= {"rollouts": "none", "logger": "none"}
+    saved = to_json(composed)
+    del saved["agent"]["max_kl"], saved["env"]["objective"]
+    config = resumed(saved, choices, composed, [], choices)
+    assert config.agent.max_kl == composed.agent.max_kl
+    assert config.env.objective == composed.env.objective

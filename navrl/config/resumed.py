@@ -43,7 +43,7 @@ def resumed(
     choices and chosen are the options of every group, then and now.
     """
     config = from_json(saved)
-    _complete(config, composed, chosen)
+    _complete(config, composed, choices, chosen)
     keys = {_key(override): override for override in overrides}
     for key, override in keys.items():
         if key in _PRESETS or key in _KEPT:
@@ -64,10 +64,23 @@ def resumed(
     return config
 
 
-def _complete(config: DictConfig, composed: DictConfig, groups: Mapping[str, Any]) -> None:
-    """Options that are younger than the run, as they are now."""
-    for key in composed.keys() - config.keys() - groups.keys():
-        OmegaConf.update(config, str(key), _plain(composed[key]), force_add=True)
+def _complete(
+    config: DictConfig,
+    composed: DictConfig,
+    choices: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+) -> None:
+    """Options that are younger than the run, as they are now; in env and agent if these are the same ones."""
+    same = [group for group in ("env", "agent") if choices.get(group) == chosen.get(group)]
+    same = [
+        group for group in same if OmegaConf.is_dict(config.get(group))
+    ]  # a stranger's may not be
+    absent = [str(key) for key in composed.keys() - config.keys() - chosen.keys()]
+    for group in same:
+        absent += [f"{group}.{key}" for key in composed[group].keys() - config[group].keys()]
+    for key in absent:
+        value = _plain(OmegaConf.select(composed, key))
+        OmegaConf.update(config, key, value, force_add=True)
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
