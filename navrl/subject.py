@@ -119,20 +119,13 @@ def _env_override(env: str | None) -> list[str]:
     return [] if env is None else [f"env={env}"]
 
 
-def _agent_for(env: Any, config: DictConfig) -> Any:
-    """The agent that a checkpoint's configuration describes, unless it takes other options now."""
-    make = build(config.agent, from_checkpoint=True)
-    given = {
-        "observation_spec": env.observation_spec,
-        "action_spec": env.action_spec,
-        "device": env.device,
-        "num_iterations": 1,
-    }
+def made(what: str, make: Callable[..., Any], **given: Any) -> Any:
+    """The env or agent that a configuration describes, unless one from a checkpoint has other options now."""
     try:
         inspect.signature(make).bind(**given)
     except TypeError as error:
         raise ConfigError(
-            f"the checkpoint was saved by another version of navrl, whose agent had other options: {error}; "
+            f"the checkpoint was saved by another version of navrl, whose {what} had other options: {error}; "
             "use that version, or train again"
         ) from error
     return make(**given)
@@ -141,7 +134,14 @@ def _agent_for(env: Any, config: DictConfig) -> Any:
 def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
     """The policy of that name, made for `env`."""
     if state is not None:
-        agent = _agent_for(env, config)
+        agent = made(
+            "agent",
+            build(config.agent, from_checkpoint=True),
+            observation_spec=env.observation_spec,
+            action_spec=env.action_spec,
+            device=env.device,
+            num_iterations=1,
+        )
         weights = state["agent"]["policy"]  # all there is in an exported one
         check_fits(agent.policy.state_dict(), weights, "the checkpoint")
         agent.policy.load_state_dict(weights)
@@ -180,7 +180,8 @@ def build_env(
         config.compile = compile_mode
     factory = build(config.env, from_checkpoint=True)
     device = pick_device(config.device)
-    env = factory(num_envs=num_envs, device=device, seed=seed, first_env_id=first_env_id)
+    given = {"num_envs": num_envs, "seed": seed, "first_env_id": first_env_id}
+    env = made("env", factory, device=device, **given)
     install_opponent(env)
     return env
 

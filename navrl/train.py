@@ -41,7 +41,7 @@ from navrl.start import (
     naming_changes,
     saved_run,
 )
-from navrl.subject import install_opponent, load_agent, pin_opponent
+from navrl.subject import install_opponent, load_agent, made, pin_opponent
 from navrl.supervise import supervise
 
 
@@ -200,11 +200,12 @@ def _build(start: Start) -> Learners:
     foreign = start.saved is not None  # then somebody else may have written env and agent
     random.seed(cfg.seed)
     torch.manual_seed(cfg.seed)
-    env = build(cfg.env, from_checkpoint=foreign)(
-        num_envs=cfg.num_envs, device=device, seed=cfg.seed
-    )
+    make_env = build(cfg.env, from_checkpoint=foreign)
+    env = made("env", make_env, num_envs=cfg.num_envs, device=device, seed=cfg.seed)
     install_opponent(env)
-    agent = build(cfg.agent, from_checkpoint=foreign)(
+    agent = made(
+        "agent",
+        build(cfg.agent, from_checkpoint=foreign),
         observation_spec=env.observation_spec,
         action_spec=env.action_spec,
         device=device,

@@ -1,6 +1,7 @@
 """What a resume may and may not do: it loses nothing, and a file from elsewhere decides nothing here."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -162,3 +163,15 @@ def test_options_younger_than_the_run_are_as_they_are_now():
     config = resumed(saved, choices, composed, [], choices)
     assert config.agent.max_kl == composed.agent.max_kl
     assert config.env.objective == composed.env.objective
+
+
+def test_an_agent_of_another_version_is_refused_in_one_sentence(finished, capsys):
+    """Of an agent that is not the default nothing is known that could be filled in."""
+    tensors, meta = read(find("run", finished.parent))
+    text = json.dumps(meta).replace('["agent", "ppo"]', '["agent", "mappo"]', 1)
+    older = re.sub(r'\["max_kl", [^\[\]]+\], ', "", text, count=1)
+    assert len({json.dumps(meta), text, older}) == 3
+    write(finished.parent / "older.ckpt", tensors, json.loads(older))
+    assert train("resume=outputs/older.ckpt", "total_frames=640", "console=none") == 2
+    (sentence,) = capsys.readouterr().err.strip().splitlines()
+    assert "another version of navrl, whose agent had other options" in sentence
