@@ -39,9 +39,8 @@ def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
     code, printed = replay("scripted:straight", "--opponent", "crank", "--seed", "3", *SHORT)
     assert code == 0, printed.err
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
-    name = (
-        "straight-crank-range_m=12000,14000-time_limit_s=40-seed3.html"  # another for other fights
-    )
+    # Another for other fights.
+    name = "straight-crank-range_m=12000,14000-time_limit_s=30-tick_s=0.25-seed3.html"
     assert file == tmp_path / "outputs/replays" / name
     data = data_of(file)
     assert data["title"] == "straight against crank"
