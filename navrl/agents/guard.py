@@ -19,9 +19,8 @@ def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
     steps = rollout.shape[1]
     instants = sorted({0, steps // 2, steps - 1})
     keys = ("observation", "action_mask", "action", "action_log_prob", HIDDEN)
-    chosen = rollout.select(
-        *keys, strict=False
-    )  # not every env has a mask, nor every actor a memory
+    # Not every env has a mask, nor every actor a memory.
+    chosen = rollout.select(*keys, strict=False)
     return torch.stack([chosen[:, t] for t in instants], 1)
 
 

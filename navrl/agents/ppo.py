@@ -141,8 +141,9 @@ class PPO:
         summary = torch.cat([replay_error.reshape(1), fit, _mean_steps(steps)])
         numbers: list[float] = summary.tolist()
         self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
+        rows = flat.reshape(-1)
         for part in (self.policy.trunk, self.critic):
-            part.learn_scales(flat.reshape(-1))
+            part.learn_scales(rows)
         self.policy.version += 1
         return self._metrics(numbers, self.descent.end_iteration()) | {"sync/lag": float(lag)}
 

@@ -43,6 +43,7 @@ class _Env(VecEnv):
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [getattr(self, attr_name)] * self.num_envs
 
+    # A VecEnv must have the next two; training never asks them anything.
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError
 
