@@ -132,6 +132,8 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     others = [
         override for override in overrides if override.lstrip("+~").partition("=")[0] != written
     ]
+    if len(others) == len(overrides):
+        return _asked_by_an_option(key, written, config_name, overrides)
     config = compose_all(config_name, others)  # raises in turn about the next that is wrong
     groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
     plain = to_plain(config, resolve=False)
@@ -153,6 +155,21 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     hint = meant or f"; known{where}: {', '.join(sorted(beside or known))}"
     kind = "key" if "." in key else "option"
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
+
+
+def _asked_by_an_option(
+    key: str, written: str, config_name: str, overrides: Sequence[str]
+) -> str:
+    """Nobody wrote the group: an option that was chosen, such as curriculum=league, wants it changed."""
+    asking = "a chosen option"
+    for one in overrides:
+        others = [override for override in overrides if override is not one]
+        with _hydra_context(), contextlib.suppress(HydraException, OmegaConfBaseException):
+            hydra.compose(config_name, others, return_hydra_config=True)
+            asking = asking if one.startswith("env=") else one
+    homes = _homes(key, config_name)
+    of = f"is an option of env={', '.join(homes)}" if homes else "does not exist"
+    return f"{asking} changes '{written}', which {of}; choose another env, or leave {asking} out"
 
 
 def _env_of_subject(overrides: Sequence[str]) -> list[str]:

@@ -78,6 +78,24 @@ def test_a_group_of_other_envs_is_told_with_these_envs(monkeypatch, capsys, tmp_
         assert (code, error) == (2, f"navrl: error: {sentence}")
 
 
+def test_an_option_that_changes_a_group_of_other_envs_is_told(monkeypatch, capsys, tmp_path):
+    files = {
+        "engine/steam.yaml": "power: 1\n",
+        "engine/diesel.yaml": "power: 2\n",
+        "env/race.yaml": "defaults:\n  - /engine@_global_.engine: steam\n  - _self_\nname: race\n",
+        "experiment/long.yaml": "# @package _global_\ndefaults:\n  - override /engine@engine: diesel\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "conf" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "conf" / name).write_text(text)
+    sentence = (
+        "experiment=long changes 'engine', which is an option of env=race; choose another env, or "
+        "leave experiment=long out\n"
+    )
+    code, error = command(monkeypatch, capsys, "env=duel", "experiment=long", "seed=1")
+    assert (code, error) == (2, f"navrl: error: {sentence}")
+
+
 def test_a_missing_mandatory_value_is_named(monkeypatch, capsys):
     code, error = command(monkeypatch, capsys, name="evaluate")
     assert (code, error) == (2, "navrl: error: 'checkpoint' needs a value: add checkpoint=...\n")
