@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +17,9 @@ from navrl.evaluate import play, summarise
 from navrl.options import check_writable, set_threads
 from navrl.record import to_json, write_atomically
 from navrl.sims.difficulty import Difficulty
+from navrl.sims.moving_params import KINDS
 from navrl.stats import Interval
-from navrl.subject import SCRIPTED, build_env, build_policy, find_subject
+from navrl.subject import SCRIPTED, build_env, build_policy, examination, find_subject
 
 _PLANNERS = tuple(
     f"{SCRIPTED}{name}" for name in ("greedy", "potential_field", "velocity_obstacles", "orca")
@@ -51,12 +53,15 @@ def bench(options: argparse.Namespace) -> None:
     """The command."""
     if options.episodes < 1:
         raise ConfigError(f"--episodes {options.episodes}; expected 1 or more; change --episodes")
+    policies = [*(_PLANNERS if options.planners else ()), *options.policies]
+    if not policies:
+        raise ConfigError("nothing to fly; name a policy, or leave --no-planners out")
     if options.output is not None:
         check_writable(options.output)
     set_threads(options.threads)
     rows: list[Row] = []
     sys.stdout.write(_line(("policy", "shield", "static", "moving", *_RATES, *_MEANS)))
-    for policy in (*_PLANNERS, *options.policies) if options.planners else options.policies:
+    for policy in policies:
         for shield in _SHIELDS[options.shield]:
             for row in _flown(policy, shield, options):
                 rows.append(row)
@@ -70,29 +75,31 @@ def bench(options: argparse.Namespace) -> None:
 def _flown(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
     """A policy in all densities; the env is built and compiled once."""
     config, state, label = find_subject(
-        policy,
-        device=options.device,
-        env=options.env,
-        changes={"shield": group_option("shield", shield)},
-        overrides=options.set,
+        policy, device=options.device, env=options.env, overrides=options.set
     )
+    if "shield" not in config:
+        raise ConfigError(
+            f"--env {options.env} has no obstacles to fly among; expected navigation or "
+            "navigation_compat; change --env"
+        )
+    config = examination(config, {"shield": group_option("shield", shield)})
+    room = config.env.sim.moving
+    room.count = max(room.count, math.ceil(max(options.moving) / KINDS) * KINDS)
     env = build_env(
         config, num_envs=options.episodes, seed=options.seed, compile_mode=options.compile
     )
-    if not hasattr(env, "set_stages"):
-        raise ConfigError(
-            f"env '{env.name}' has no obstacles to fly among; choose --env navigation"
-        )
+    densities = [
+        Difficulty(static, moving) for static in options.static for moving in options.moving
+    ]
+    for density in densities:
+        env.check_difficulty("--", density)
     rows = []
-    for static in options.static:
-        for moving in options.moving:
-            density = Difficulty(static, moving)
-            env.check_difficulty("--static and --moving", density)
-            env.set_stages([density], {0: 1.0})
-            env.start_over()
-            torch.manual_seed(options.seed)  # of the random policy
-            ends = play(env, build_policy(policy, config, state, env), deterministic=True)
-            rows.append(Row(_name(label), shield, static, moving, _metrics(ends, env.counted_when)))
+    for density in densities:
+        env.set_stages([density], {0: 1.0})
+        env.start_over()
+        torch.manual_seed(options.seed)  # of the random policy
+        ends = play(env, build_policy(policy, config, state, env), deterministic=True)
+        rows.append(Row(_name(label), shield, *density, _metrics(ends, env.counted_when)))
     return rows
 
 

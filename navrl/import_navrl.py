@@ -164,7 +164,7 @@ def read_published(path: Path) -> dict[str, Tensor]:
 
 
 def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
-    """Raise about names, shapes and dtypes that are not those of the published network."""
+    """Raise about names, shapes, dtypes and numbers that cannot be those of the published network."""
     faults = {
         "lacks": [name for name in wanted if name not in found],
         "has the unknown": [str(name) for name in found if name not in wanted],
@@ -172,6 +172,9 @@ def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], o
             f"{name} ({_kind(found[name])}, expected {_kind(tensor)})"
             for name, tensor in wanted.items()
             if name in found and _kind(found[name]) != _kind(tensor)
+        ],
+        "holds numbers that are not finite in": [
+            name for name in wanted if name in found and not bool(found[name].isfinite().all())
         ],
     }
     for fault, names in faults.items():

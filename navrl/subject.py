@@ -167,7 +167,8 @@ def scripted_option(group: str, name: str) -> Any:
     if name in group_options(other) and name not in _NO_PILOTS:
         hint = f"; '{name}' is at home in env={homes[other]}"
     else:
-        hint = did_you_mean(name, known)
+        others = [one for one in group_options(other) if one not in _NO_PILOTS]
+        hint = did_you_mean(name, [*known, *others])
     raise ConfigError(f"Unknown scripted policy '{name}'; available: {', '.join(known)}{hint}")
 
 

@@ -39,10 +39,8 @@ def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys
     ("wrong", "said"),
     [
         (["--episodes", "0"], "--episodes 0; expected 1 or more"),
-        (
-            ["--moving", "88"],
-            "--static and --moving.moving = 88; expected a whole number from 0 to 80",
-        ),
+        (["--static", "21"], "--static = 21; expected a whole number from 0 to 20"),
+        (["--moving", "-1"], "--moving = -1; expected a whole number from 0 to 80"),
         (["nobody"], "nobody"),
     ],
 )
@@ -51,6 +49,18 @@ def test_mistakes_get_a_sentence(wrong, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_there_is_room_for_more_moving_obstacles_than_the_env_asks_for(tmp_path, capsys):
+    file = tmp_path / "table.json"
+    options = ("--episodes", "2", "--shield", "without", "--moving", "8", "90")
+    assert main(["--no-planners", "scripted:greedy", *SMALL, *options, "--output", str(file)]) == 0
+    assert [row["moving"] for row in json.loads(file.read_text())["rows"]] == [8, 90]
+
+
 def test_an_env_without_obstacles_is_refused(capsys):
     assert main(["--no-planners", "scripted:random", "--env", "combat", "--episodes", "2"]) != 0
-    assert "env 'combat' has no shield" in capsys.readouterr().err
+    assert "--env combat has no obstacles to fly among" in capsys.readouterr().err
+
+
+def test_to_fly_nothing_is_refused(capsys):
+    assert main(["--no-planners"]) != 0
+    assert "name a policy, or leave --no-planners out" in capsys.readouterr().err

@@ -153,6 +153,10 @@ ALPHA = "actor.module.0.module.alpha_layer.weight"
             f"lacks {ALPHA}, gae.gamma; expected the network that NavRL publishes",
         ),
         (lambda: saved({"weight": torch.zeros(1)}), "module.0.module.2.bias and 33 more; expected"),
+        (
+            lambda: changed(**{ALPHA: torch.full((3, 256), torch.nan)}),
+            f"holds numbers that are not finite in {ALPHA}; expected",
+        ),
         (lambda: changed(extra=torch.zeros(1)), "has the unknown extra; expected"),
         (
             lambda: changed(**{ALPHA: torch.zeros(2, 256)}),
@@ -164,7 +168,7 @@ ALPHA = "actor.module.0.module.alpha_layer.weight"
         ),
         (
             lambda: changed(**{"gae.gamma": torch.tensor(float("nan"))}),
-            "agent.discount = nan; expected 0 to 1",
+            "holds numbers that are not finite in gae.gamma",
         ),
     ],
 )

@@ -150,6 +150,7 @@ def test_a_run_keeps_its_replays(tmp_path):
         (["scripted:greedy", "--env", "combat"], "'greedy' is at home in env=navigation"),
         (["scripted:mixture"], "Unknown scripted policy 'mixture'; available: crank, "),
         (["scripted:crnk"], "Unknown scripted policy 'crnk'"),
+        (["scripted:gredy"], "did you mean 'greedy'?"),
         (["scripted:crank", "--opponent", "cranky"], "did you mean 'crank'?"),
         (["scripted:crank", "--opponnent", "crank"], "did you mean '--opponent'?"),
         (["scripted:crank", "--seed", "-1"], "change --seed"),

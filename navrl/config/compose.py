@@ -157,9 +157,7 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
 
 
-def _asked_by_an_option(
-    key: str, written: str, config_name: str, overrides: Sequence[str]
-) -> str:
+def _asked_by_an_option(key: str, written: str, config_name: str, overrides: Sequence[str]) -> str:
     """Nobody wrote the group: an option that was chosen, such as curriculum=league, wants it changed."""
     asking = "a chosen option"
     for one in overrides:

@@ -41,7 +41,7 @@ class Stages:
         self.promote_at, self.fall_back_at = promote_at, fall_back_at
         self._env = env
         for name, stage in stages.items():
-            env.check_difficulty(f"curriculum.stages.{name}", stage)
+            env.check_difficulty(f"curriculum.stages.{name}.", stage)
         self._begin(0)
         env.start_over()
 

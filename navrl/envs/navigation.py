@@ -215,9 +215,9 @@ class NavigationEnv(BatchedEnv):
         after: Any = restarted.state
         return restarted._replace(state=after._replace(scans=before.scans))
 
-    def check_difficulty(self, place: str, difficulty: Difficulty) -> None:
+    def check_difficulty(self, prefix: str, difficulty: Difficulty) -> None:
         """Raise about a stage that the worlds have no room for."""
-        difficulty.checked(place, self._worlds.room)
+        difficulty.checked(prefix, self._worlds.room)
 
     def set_stages(self, stages: list[Difficulty], shares: Mapping[int, float]) -> None:
         """What the worlds that are made from now on hold."""

@@ -10,13 +10,13 @@ class Difficulty(NamedTuple):
     static: int
     moving: int
 
-    def checked(self, place: str, room: "Difficulty") -> "Difficulty":
-        """The same, after a look at both numbers; `place` is the option to change."""
+    def checked(self, prefix: str, room: "Difficulty") -> "Difficulty":
+        """The same, after a look at both numbers; `prefix` makes their names those of options."""
         for name, value, most in zip(self._fields, self, room, strict=True):
             if type(value) is not int or not 0 <= value <= most:
                 raise ValueError(
-                    f"{place}.{name} = {value}; expected a whole number from 0 to {most}, which is what the "
-                    f"env has room for; change {place}.{name}"
+                    f"{prefix}{name} = {value}; expected a whole number from 0 to {most}, which is what the "
+                    f"env has room for; change {prefix}{name}"
                 )
         return self
 

@@ -80,7 +80,7 @@ class WorldTables:
         if self._renew_episodes is not None:
             self.renew_steps = math.ceil(self._renew_episodes * params.decisions)
         self._params, self._device = params, torch.device(device)
-        self._stages[0].checked("world.difficulty", self.room)
+        self._stages[0].checked("world.difficulty.", self.room)
         self.grid = Grid(
             half_extent_m=self._half_extent_m, cell_m=self._cell_m, reach_m=params.lidar.range_m
         )
@@ -100,6 +100,11 @@ class WorldTables:
 
     def set_stages(self, stages: list[Difficulty], shares: dict[int, float]) -> None:
         """What the worlds that are made from now on are like."""
+        if len(stages) > 1 and self.renew_steps is None:
+            raise ValueError(
+                "world.renew_episodes = null, so that no later stage would ever begin; expected a number of "
+                "1 or more; change world.renew_episodes"
+            )
         self._stages = stages
         self._plan = tuple(shared_out(shares, self.share))
 

@@ -19,8 +19,8 @@ class Worlds:
     def __init__(self):
         self.asked, self.started = [], 0
 
-    def check_difficulty(self, place, difficulty):
-        difficulty.checked(place, HARDEST)
+    def check_difficulty(self, prefix, difficulty):
+        difficulty.checked(prefix, HARDEST)
 
     def set_stages(self, stages, shares):
         assert stages == [EASY, HARD, HARDEST]

@@ -229,6 +229,12 @@ def test_harder_worlds_are_what_is_asked_for():
     assert torch.equal(moving, torch.where(state.stage == 0, 8, 40))
 
 
+def test_stages_need_worlds_that_are_renewed():
+    env = make_env(*_CROWDED, "world.renew_episodes=null")
+    with pytest.raises(ValueError, match=r"change world\.renew_episodes"):
+        env.set_stages([Difficulty(10, 8), Difficulty(50, 40)], {0: 1.0})
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [

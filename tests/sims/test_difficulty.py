@@ -25,4 +25,4 @@ def test_one_stage_gets_everything():
 def test_what_there_is_no_room_for_is_refused_by_name(wrong):
     name = "moving" if wrong.moving else "static"
     with pytest.raises(ValueError, match=rf"here\.{name} = "):
-        wrong.checked("here", ROOM)
+        wrong.checked("here.", ROOM)
