@@ -10,7 +10,7 @@ from navrl.envs import team_specs
 from navrl.envs.base import BatchedEnv
 from navrl.rewards.base import SharedReward, Transition
 from navrl.sims.backhaul import Backhaul
-from navrl.sims.coverage import CoverageState, advance, connected, opening_state
+from navrl.sims.coverage import CoverageState, advance, connected, opening_state, without_each
 from navrl.sims.coverage_anchors import anchors
 from navrl.sims.coverage_params import CoverageParams
 from navrl.sims.observations.coverage import CoverageObservation, Histogram, Raw, Relative
@@ -21,7 +21,7 @@ _RELAYED = ("connectivity", "throughput_mbps", "hops")
 _NORMALISED = "score_norm"
 _AXES = 3
 _KINDS = {"histogram": Histogram, "relative": Relative, "raw": Raw}
-REWARD_SPLITS = ("team", "per_agent")
+REWARD_SPLITS = ("team", "per_agent", "difference")
 
 
 class CoverageEnv(BatchedEnv):
@@ -47,12 +47,7 @@ class CoverageEnv(BatchedEnv):
         self._params, self._observation, self._reward = sim.checked(), observation, reward
         self._anchors = anchors(sim, dict(zip(reward.names, _weights(reward), strict=True)))
         self._relayed = isinstance(sim.backhaul, Backhaul)
-        self._own = reward_split == "per_agent"
-        if reward_split not in REWARD_SPLITS:
-            raise ValueError(
-                f"env.reward_split = {reward_split!r}; expected one of {', '.join(REWARD_SPLITS)}; "
-                "change env.reward_split"
-            )
+        self._split = _checked(reward_split, sim)
         statistics = (*_STATISTICS, *(_RELAYED if self._relayed else ()))
         statistics = (*statistics, *((_NORMALISED,) if self._anchors else ()))
         team_specs.check_objective(objective, statistics)
@@ -77,7 +72,7 @@ class CoverageEnv(BatchedEnv):
             reward_parts=reward.names,
             statistic_names=statistics,
             rate_names=(),
-            rewarded_agents=sim.num_drones if self._own else 0,
+            rewarded_agents=sim.num_drones if reward_split != "team" else 0,
         )
 
     def initial(self, key: Tensor) -> CoverageState:
@@ -120,9 +115,21 @@ class CoverageEnv(BatchedEnv):
         terminated: Tensor,
         truncated: Tensor,
     ) -> Tensor | None:
-        """With reward_split=per_agent every drone's part, else nothing."""
+        """What every drone is paid beside the team's reward, by reward_split."""
+        if self._split == "team":
+            return None
         transition = Transition(self._params, before, after, events, terminated, truncated)
-        return self._reward.shares(transition) if self._own else None
+        if self._split == "per_agent":
+            return self._reward.shares(transition)
+        return self._brought(transition)
+
+    def _brought(self, transition: Transition) -> Tensor:
+        """What the team would lose without each drone, (n, N): mates that it disturbs or replaces count."""
+        reward, _ = self._reward(transition)
+        rest = without_each(self._params, transition.after)
+        never = torch.zeros_like(rest.step, dtype=torch.bool)
+        without, _ = self._reward(Transition(self._params, rest, rest, None, never, never))
+        return reward - without.view(-1, reward.shape[0])
 
     def statistics(self, state: CoverageState) -> list[Tensor]:
         """How well the team serves in this instant, and what that is worth."""
@@ -160,6 +167,17 @@ class CoverageEnv(BatchedEnv):
         """The simulator's state, for tests."""
         state: CoverageState = self._world.state
         return state
+
+
+def _checked(reward_split: str, sim: CoverageParams) -> str:
+    """The same, if there is such a split and it suits the team."""
+    splits = REWARD_SPLITS if sim.num_drones > 1 else REWARD_SPLITS[:2]  # somebody has to be left
+    if reward_split not in splits:
+        raise ValueError(
+            f"env.reward_split = {reward_split!r} with {sim.num_drones} drones; expected one of "
+            f"{', '.join(splits)}; change env.reward_split"
+        )
+    return reward_split
 
 
 def _weights(reward: SharedReward) -> list[float]:

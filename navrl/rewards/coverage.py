@@ -38,8 +38,9 @@ def connectivity(transition: Transition) -> Tensor:
 
 def throughput(transition: Transition) -> Tensor:
     """What arrives at the stations, of what one excellent link a drone would carry."""
-    backhaul = _backhaul(transition)
-    return backhaul.throughput(transition.params.radio, transition.after.network.arriving_mbps)
+    backhaul, params = _backhaul(transition), transition.params
+    arriving_mbps = transition.after.network.arriving_mbps
+    return backhaul.throughput(params.radio, arriving_mbps, params.num_drones)
 
 
 def path_length(transition: Transition) -> Tensor:

@@ -94,10 +94,10 @@ class Backhaul(NamedTuple):
         arriving = torch.where(hops > 0.0, arriving, 0.0)
         return Network(direct, length, bottleneck_mbps, arriving)
 
-    def throughput(self, radio: Radio, arriving_mbps: Tensor) -> Tensor:
-        """The part that every drone (n, N) has in the worth of all that arrives."""
+    def throughput(self, radio: Radio, arriving_mbps: Tensor, num_drones: int) -> Tensor:
+        """The part that every drone (n, N) has in the worth of all that arrives from a team of so many."""
         best_mbps = radio.bandwidth_hz * 1e-6 * math.log2(1.0 + 10.0 ** (_BEST_DB / 10.0))
-        worth = arriving_mbps * (1.0 / (best_mbps * arriving_mbps.shape[0]))
+        worth = arriving_mbps * (1.0 / (best_mbps * num_drones))
         return worth / added(worth).clamp_min(1.0) if self.clip else worth
 
     def _uplinks(self, radio: Radio, position: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from navrl.sims import random
 from navrl.sims.backhaul import Network
@@ -82,7 +83,7 @@ def served(
     key: Tensor,
 ) -> CoverageState:
     """The state with everybody there: who serves whom is a matter of places alone."""
-    radio, drones = params.radio, params.num_drones
+    radio, drones = params.radio, position.shape[1]
     sinr = links_sinr_db(params, position, users.place, shadow)
     server, level = associate(sinr, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users)
     load = of_each_drone(server, drones, (server >= 0).float())
@@ -92,6 +93,19 @@ def served(
     return CoverageState(
         position, users, shadow, Service(load, good, rate_mbps), network, step, key
     )
+
+
+def without_each(params: CoverageParams, state: CoverageState) -> CoverageState:
+    """The same moment without one of the drones: without drone i it is env i N + e of (n N)."""
+    drones = state.position.shape[1]
+    number = torch.arange(drones, device=state.position.device).unsqueeze(1)
+    other = torch.arange(drones - 1, device=state.position.device)
+    mates = other + (other >= number).to(other.dtype)  # (n, n - 1)
+    again = lambda rows: torch.cat([rows] * drones, -1)  # noqa: E731
+    users, step, key = pytree.tree_map(again, (state.users, state.step, state.key))
+    position = state.position[:, mates].transpose(1, 2).flatten(2)
+    shadow = state.shadow[:, mates].permute(0, 2, 3, 1, 4).flatten(3)
+    return served(params, position, users, shadow, step, key)
 
 
 def links_sinr_db(

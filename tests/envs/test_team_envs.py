@@ -7,6 +7,7 @@ from navrl.config import build
 from navrl.sims.grid import GridState
 from tests.envs.conftest import configuration
 from tests.envs.playing import play, random_actions, stacked
+from tests.sims import scalar_radio
 
 EAST, STAY = 0, 4
 
@@ -99,6 +100,29 @@ def test_drones_can_be_paid_each_on_their_own():
     assert own.std() > 0.01
 
 
+def worth(drones, users, most_drones):
+    """The reward of `coverage` for drones (x, y, z) and users (x, y), told again."""
+    sinr = scalar_radio.sinr_rows("free_space", drones, users)
+    served = scalar_radio.greedy(sinr, 0.0, 10)
+    links = [sinr[drone][user] for user, drone in enumerate(served) if drone >= 0]
+    quality = sum(min(link / 30.0, 1.0) for link in links) / max(len(links), 1)
+    height = sum((z - 50.0) / 100.0 for _, _, z in drones) / most_drones
+    return 0.7 * len(links) / len(users) + 0.3 * quality - 0.1 * height
+
+
+def test_drones_can_be_paid_what_the_team_would_lack_without_them():
+    env = make("env=coverage", "env.reward_split=difference", "env.sim.users=cluster")
+    frames = stacked(play(env, random_actions(env, 1)))
+    state, brought = env.coverage_state, frames["next", "agents", "reward"][:, 0, :, 0]  # (N, n)
+    for number in range(4):
+        drones = state.position[:, :, number].double().t().tolist()
+        users = state.users.place[:, :, number].double().t().tolist()
+        whole = worth(drones, users, 5)
+        lack = [whole - worth(drones[:i] + drones[i + 1 :], users, 5) for i in range(5)]
+        assert brought[number].tolist() == pytest.approx(lack, abs=1e-4)
+    assert brought.min() < 0.0 < brought.max()  # some disturb more than they serve
+
+
 def test_an_episode_is_judged_by_its_last_step():
     env = make("env=coverage", "env.sim.horizon=6")
     frames = stacked(play(env, random_actions(env, 6)))["next"]
@@ -161,7 +185,11 @@ def test_random_placement_is_worth_what_it_was_measured_at():
         ),
         (
             ("env=coverage", "env.reward_split=each"),
-            r"env\.reward_split = 'each'; expected one of team, per_agent",
+            r"env\.reward_split = 'each' with 5 drones; expected one of team, per_agent, difference",
+        ),
+        (
+            ("env=coverage", "env.sim.num_drones=1", "env.reward_split=difference"),
+            r"env\.reward_split = 'difference' with 1 drones; expected one of team, per_agent;",
         ),
         (("env=coverage", "env.objective=hops"), r"env\.objective = 'hops'; expected one of score"),
         (("env=coverage", "observation.cells=0"), r"observation\.cells = 0"),

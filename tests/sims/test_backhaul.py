@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from navrl.sims.backhaul import routes
-from tests.sims.layouts import params_of, rows
+from navrl.sims.coverage import without_each
+from tests.sims.layouts import params_of, rows, state_at
 from tests.sims.scalar_radio import path
 
 CHAIN = [[0.0, 500.0, 30.0 + 430.0 * i] for i in (1, 2, 3, 4)]  # straight up over the station
@@ -37,6 +38,14 @@ def test_a_chain_of_three_and_a_fourth_beyond():
     assert found.direct[0, :, 0].tolist() == [True, False, False, False]
     four = connected(chain_params("coverage_relay", "env.sim.backhaul.max_hops=4"), CHAIN)
     assert four.length[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_without_a_link_of_the_chain_all_beyond_are_cut_off():
+    params = chain_params()
+    users = rows([[500.0, 500.0]] * params.num_users)
+    rest = without_each(params, state_at(params, rows(CHAIN), users))
+    lengths = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 2.0, 0.0], [1.0, 2.0, 3.0]]
+    assert rest.network.length.t().tolist() == lengths  # without the first, ..., the last
 
 
 def test_the_original_counts_one_more_where_there_are_several():
@@ -97,11 +106,11 @@ def test_worth_is_clipped_and_shared_in_proportion():
     params = chain_params()
     best = 20.0 * math.log2(1001.0)
     arriving = torch.tensor([[best, 3 * best], [0.0, 3 * best], [best, 0.0], [0.0, 6 * best]])
-    worth = params.backhaul.throughput(params.radio, arriving)
+    worth = params.backhaul.throughput(params.radio, arriving, 4)
     assert worth[:, 0].tolist() == pytest.approx([0.25, 0.0, 0.25, 0.0])
     assert worth[:, 1].tolist() == pytest.approx([0.25, 0.25, 0.0, 0.5])
     loose = chain_params("coverage_compat")
-    assert loose.backhaul.throughput(loose.radio, arriving).sum(0).tolist() == pytest.approx(
+    assert loose.backhaul.throughput(loose.radio, arriving, 4).sum(0).tolist() == pytest.approx(
         [0.5, 3.0]
     )
 
