@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from torch import nn
 
 from navrl.agents.networks import Trunk
-from navrl.agents.ppo import MINIBATCH_KEYS, PPO
+from navrl.agents.ppo import MINIBATCH_KEYS, PPO, VALUE_ROWS
 from navrl.agents.recurrence import FRESH, HIDDEN
 from navrl.agents.team import CENTRAL, as_one_agent
 from navrl.config import build
@@ -129,6 +129,12 @@ class Learning:
         """The policy's layers, for one decision of all envs."""
         self._policy(self._decisions)
 
+    @torch.no_grad()
+    def values_bare(self) -> None:
+        """The critic's layers, for every frame of a rollout."""
+        for rows in self._seen.split(VALUE_ROWS):
+            self._critic(self._critic.shared(rows))
+
     def steps_bare(self) -> None:
         """Forward, backward and fused Adam on as many rows as often, and nothing else."""
         cut = self._agent.minibatches
@@ -158,6 +164,7 @@ def measure(training: Training, repeats: int, turned: Callable[[], None]) -> dic
         run |= {
             "  values, advantages": learning.values,
             "  gradient steps": learning.steps,
+            f"{_FLOOR}  values, advantages": learning.values_bare,
             f"{_FLOOR}  gradient steps": learning.steps_bare,
         }
     return timings(alternate(run, repeats, training.device, turned))
@@ -172,14 +179,14 @@ def timings(spreads: Mapping[str, Spread]) -> dict[str, Timing]:
     }
     parts = {
         "collect": ("  simulator", "  policy"),
-        "update": ("  gradient steps",),
+        "update": ("  values, advantages", "  gradient steps"),
         "iteration": ("collect", "update"),
     }
     for whole, names in parts.items():
         if all(name in floors for name in names):
             floors[whole] = sum(floors[name] for name in names)
     both = Spread(*(sum(spreads[name][i] for name in parts["iteration"]) for i in (0, 1)))
-    order = ("collect", *parts["collect"], "update", "  values, advantages", *parts["update"])
+    order = ("collect", *parts["collect"], "update", *parts["update"])
     measured = {name: spreads[name] for name in order if name in spreads} | {"iteration": both}
     return {
         name: Timing(spread.p50 * 1000.0, spread.p95 * 1000.0, floors.get(name))

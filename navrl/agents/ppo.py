@@ -40,7 +40,8 @@ MINIBATCH_KEYS = (
     HIDDEN,
     ("next", "done"),
 )
-_VALUE_ROWS = 4096
+_CRITIC_KEYS = ("observation", CENTRAL)
+VALUE_ROWS = 4096
 _GAE_OPTIONS: dict[str, Any] = {
     "value_network": None,  # we compute the values: stock GAE stacks and vmaps, three times slower
     "vectorized": False,  # a loop over time, exact and without synchronisations
@@ -203,15 +204,30 @@ class PPO:
         """A new TensorDict with values, advantages and targets; the collector's own is left alone."""
         batch = rollout.exclude("policy_version")
         batch = batch.set("next", batch.get("next").copy())
-        for frames in (batch, batch.get("next")):
-            value, alive = self.value_scale.values(self._values(frames)), frames.get(ALIVE, None)
+        here = self._values(batch)
+        for frames, said in ((batch, here), (batch.get("next"), self._values_ahead(batch, here))):
+            value, alive = self.value_scale.values(said), frames.get(ALIVE, None)
             frames.set("state_value", value if alive is None else inherited(value, alive, sharing))
         return self.gae(batch)
 
+    def _values_ahead(self, batch: TensorDictBase, here: Tensor) -> Tensor:
+        """What the critic says (N, T, 1) of what came next: the next frame, but for ends a look of its own.
+
+        How many end is known on the host of a CPU alone; elsewhere it looks at all of them.
+        """
+        following = batch.get("next").select(*_CRITIC_KEYS, "done", strict=False)
+        if self.device.type != "cpu":
+            return self._values(following)
+        ended = following.get("done").clone()
+        ended[:, -1] = True
+        rows, ahead = ended.view(-1).nonzero().squeeze(-1), here.roll(-1, 1)
+        ahead.view(-1, 1)[rows] = self._values(following.reshape(-1)[rows])
+        return ahead
+
     def _values(self, frames: TensorDictBase) -> Tensor:
-        """What the critic says (N, T, 1), by rows that fit the cache: on a CPU twice as fast as at once."""
-        flat = frames.select("observation", CENTRAL, strict=False).reshape(-1)
-        rows = [self.critic(chunk).get("state_value") for chunk in flat.split(_VALUE_ROWS)]
+        """What the critic says (..., 1), by rows that fit the cache: on a CPU twice as fast as at once."""
+        flat = frames.select(*_CRITIC_KEYS, strict=False).reshape(-1)
+        rows = [self.critic(chunk).get("state_value") for chunk in flat.split(VALUE_ROWS)]
         return torch.cat(rows).view(*frames.shape, 1)
 
     def _step(self, found: Gradients, stopped: Tensor) -> tuple[Tensor, Tensor]:

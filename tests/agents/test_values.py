@@ -139,6 +139,19 @@ def test_advantages_are_in_units_of_rewards(make_navrl_agent):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
 
 
+def test_what_comes_next_is_worth_what_the_critic_says_of_it(make_agent):
+    """Also where an episode ends, and another frame begins the next."""
+    agent = make_agent()
+    rollout = make_rollout(agent)
+    ended = rollout["next", "done"].squeeze(-1)
+    assert 0 < ended.sum() < ended.numel()
+    rollout["next", "observation", "ego"][ended] += 1.0
+    with torch.no_grad():
+        found = agent._with_advantages(rollout)["next", "state_value"]
+        expected = agent.critic(rollout["next"].clone())["state_value"]
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_rollout_of_somebody_else_moves_no_statistic(make_navrl_agent):
     agent = make_navrl_agent()
     agent.update(make_drone_rollout(agent))
