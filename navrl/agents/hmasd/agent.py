@@ -116,8 +116,8 @@ class HMASD:
         self.check_rollout_size(*rollout.shape)
         block = block_of(rollout)
         outcomes = block.outcomes()
-        paid = self.telling.pay(outcomes, block.reward.flatten())
-        low = self.low.prepare(block, paid.total.view(*block.reward.shape, -1))
+        paid = self.telling.pay(outcomes, block.own_reward.flatten(0, 1))
+        low = self.low.prepare(block, paid.total.view(block.own_reward.shape))
         high = self.high.prepare(block)
         # Decided before the first step: weights never learn from a foreign rollout.
         errors = torch.stack([low.replay_error, high.replay_error])

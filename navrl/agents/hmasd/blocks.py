@@ -20,7 +20,8 @@ class Block(NamedTuple):
     next_frames: TensorDictBase
     alive: Tensor  # bool (N, T, A)
     next_alive: Tensor
-    reward: Tensor
+    reward: Tensor  # of the team
+    own_reward: Tensor  # (N, T, A), the team's where agents have none of their own
     done: Tensor
     terminated: Tensor
     chosen: Tensor  # (N, T, P)
@@ -66,6 +67,7 @@ def block_of(rollout: TensorDictBase) -> Block:
         alive=_living(group),
         next_alive=_living(ahead.get(GROUP)),
         reward=ahead.get("reward").squeeze(-1),
+        own_reward=ahead.get((GROUP, "reward"), _for_each(ahead.get("reward"), group)).squeeze(-1),
         done=ahead.get("done").squeeze(-1),
         terminated=ahead.get("terminated").squeeze(-1),
         chosen=skills.get("chosen"),
@@ -75,6 +77,11 @@ def block_of(rollout: TensorDictBase) -> Block:
         log_prob=skills.get("log_prob"),
         hidden=group.get("hidden", group.get("action").new_zeros(*group.shape, 0)),
     )
+
+
+def _for_each(row: Tensor, group: TensorDictBase) -> Tensor:
+    """What the team has (N, T, 1), for each of its agents (N, T, A, 1)."""
+    return row.unsqueeze(-1).expand(*group.shape, 1)
 
 
 def _living(group: TensorDictBase) -> Tensor:

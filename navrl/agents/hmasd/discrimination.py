@@ -47,7 +47,7 @@ class Discrimination:
 
     @torch.no_grad()
     def pay(self, outcomes: Outcomes, reward: Tensor) -> Paid:
-        """Pay of all steps for the env's reward (M,)."""
+        """Pay of all steps for the env's reward of every agent (M, A)."""
         paid = intrinsic_reward(self.intrinsic, self.team, self.agent, outcomes, reward)
         team, individual = paid.team.mean(), paid.individual.mean()
         metrics = {

@@ -25,7 +25,7 @@ def intrinsic_reward(
     outcomes: Outcomes,
     reward: Tensor,
 ) -> Pay:
-    """Pay of steps with the env's reward (M,); the outcomes are of before any reset.
+    """Pay of steps with the env's reward of every agent (M, A); the outcomes are of before any reset.
 
     Both logarithms are never positive: every step costs, so an episode that ends early costs less. In an
     env that ends with success this favours success all by itself; options.center adds what guessing would
@@ -39,7 +39,6 @@ def intrinsic_reward(
         known_team = known_team + math.log(team.shape[-1])
         known_individual = known_individual + math.log(individual.shape[-1])
     known_individual = torch.where(outcomes.alive, known_individual, 0.0)
-    shared = options.lambda_e * reward + options.lambda_team * known_team
-    return Pay(
-        shared.unsqueeze(-1) + options.lambda_indiv * known_individual, known_team, known_individual
-    )
+    intrinsic = options.lambda_team * known_team.unsqueeze(-1)
+    intrinsic = intrinsic + options.lambda_indiv * known_individual
+    return Pay(options.lambda_e * reward + intrinsic, known_team, known_individual)

@@ -16,8 +16,9 @@ def paid(agent, block, **changes):
         **{"lambda_e": 2.0, "lambda_team": 0.3, "lambda_indiv": 0.7, "center": False, **changes}
     )
     team, individual = agent.discriminators.team, agent.discriminators.agent
+    rewards = block.own_reward.flatten(0, 1)
     with torch.no_grad():
-        return intrinsic_reward(options, team, individual, block.outcomes(), block.reward.flatten())
+        return intrinsic_reward(options, team, individual, block.outcomes(), rewards)
 
 
 def test_pay_by_hand_where_each_step_truly_led(make_agent):
@@ -54,6 +55,17 @@ def test_who_cannot_tell_skills_apart_pays_nothing_or_the_chance_level(make_agen
     expected = 0.0 if center else -0.3 * math.log(2) - 0.7 * math.log(3)
     total = paid(agent, block_of(rollout), center=center).total
     torch.testing.assert_close(total, torch.full_like(total, expected))
+
+
+def test_who_has_a_reward_of_its_own_is_paid_that(make_agent):
+    agent = make_agent("agent.k=3")
+    rollout, _ = game.collect(agent.policy, 5)
+    own = torch.randn(game.NUM_ENVS, 5, game.AGENTS, 1)
+    less = rollout["next", "reward"].unsqueeze(2) - own
+    shared = paid(agent, block_of(rollout)).total
+    rollout["next", "agents", "reward"] = own
+    found = paid(agent, block_of(rollout)).total
+    torch.testing.assert_close(shared - found, 2.0 * less.flatten(0, 1).squeeze(-1))
 
 
 def test_the_dead_are_paid_for_the_team_only(make_agent):
