@@ -225,4 +225,11 @@ def build(node: Any, *, from_checkpoint: bool = False) -> Any:
     from_checkpoint refuses everything that could touch files: somebody else may have written it.
     """
     path = (node._get_full_key(None) or "config") if isinstance(node, DictConfig) else "config"
-    return construct(to_plain(node, resolve=True), path, from_checkpoint=from_checkpoint)
+    written = to_plain(node, resolve=False)
+    homes = {
+        key: found[1]
+        for key, value in dotted_items(written if isinstance(written, Mapping) else {}, f"{path}.")
+        if (found := re.fullmatch(r"\$\{(\w+)\}", str(value)))
+    }
+    plain = to_plain(node, resolve=True)
+    return construct(plain, path, from_checkpoint=from_checkpoint, homes=homes)

@@ -32,13 +32,19 @@ class ConfigError(ValueError):
     """What is wrong with the configuration, in one sentence for the person who wrote it."""
 
 
-def construct(value: Any, path: str, *, from_checkpoint: bool) -> Any:
-    """What `value`, found at `path`, describes; plain data stays what it is."""
+def construct(
+    value: Any, path: str, *, from_checkpoint: bool, homes: Mapping[str, str] | None = None
+) -> Any:
+    """What `value`, found at `path`, describes; plain data stays what it is.
+
+    `homes` are the paths where somebody else wrote what is found at a path: world for env.worlds.
+    """
+    path = (homes or {}).get(path, path)
     # Hydra's instantiate is not used: it resolves interpolations again after any check we could
     # make, and accepts every importable name except a short list of known dangers.
     if isinstance(value, list):
         return [
-            construct(item, f"{path}[{index}]", from_checkpoint=from_checkpoint)
+            construct(item, f"{path}[{index}]", from_checkpoint=from_checkpoint, homes=homes)
             for index, item in enumerate(value)
         ]
     if not isinstance(value, Mapping):
@@ -50,7 +56,7 @@ def construct(value: Any, path: str, *, from_checkpoint: bool) -> Any:
     if "_target_" in value:
         target = _locate(str(value["_target_"]), f"{path}._target_", from_checkpoint)
     arguments = {
-        name: construct(item, f"{path}.{name}", from_checkpoint=from_checkpoint)
+        name: construct(item, f"{path}.{name}", from_checkpoint=from_checkpoint, homes=homes)
         for name, item in value.items()
         if name not in special
     }
@@ -119,7 +125,8 @@ def _call(
     except ConfigError:
         raise
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        where = "" if str(error).startswith(f"{path}.") else f"{path}: "
+        raise ConfigError(f"{where}{error}") from error
 
 
 def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:

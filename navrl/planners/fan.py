@@ -1,6 +1,7 @@
 """Velocities to choose from: rings of headings around the wanted one, itself, and to stay where one is."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,16 @@ class Fan(NamedTuple):
         """The velocity (N,) of the least cost (C, N); the first of several."""
         chosen = cost.argmin(0, keepdim=True)
         return self.x.gather(0, chosen)[0], self.y.gather(0, chosen)[0]
+
+
+def check_fan(headings: int, speeds_mps: Sequence[float]) -> None:
+    """Refuse a fan in which there is nothing to choose."""
+    if headings < 1:
+        raise ValueError(f"headings = {headings}; expected 1 or more; change headings")
+    if not (speeds_mps and all(0.0 < speed < math.inf for speed in speeds_mps)):
+        raise ValueError(
+            f"speeds_mps = {list(speeds_mps)}; expected one or more numbers above 0; change speeds_mps"
+        )
 
 
 def fan(wanted_x: Tensor, wanted_y: Tensor, *, headings: int, speeds_mps: tuple[float, ...]) -> Fan:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from navrl.planners.base import Perception, Planner, straight_to_goal
-from navrl.planners.fan import fan
+from navrl.planners.fan import check_fan, fan
 from navrl.planners.foresight import Foresight
 from navrl.planners.half_planes import HalfPlanes, avoiding, nearest_admissible
 from navrl.sims.lidar import Lidar
@@ -27,6 +27,7 @@ class Orca(Planner):
         self.speed_mps, self.slowing_per_s = speed_mps, slowing_per_s
         self.foresight = foresight
         self.planes, self.escape_s = planes, escape_s
+        check_fan(headings, speeds_mps)
         self.headings, self.speeds_mps = headings, tuple(speeds_mps)
 
     def prepare(self, lidar: Lidar) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from navrl.planners.base import Perception
-from navrl.planners.fan import fan
+from navrl.planners.fan import check_fan, fan
 from navrl.planners.foresight import Foresight
 from navrl.sims.lidar import Lidar
 
@@ -34,6 +34,7 @@ class Shield:
         self, *, foresight: Foresight, headings: int, speeds_mps: tuple[float, ...]
     ) -> None:
         self.foresight = foresight
+        check_fan(headings, speeds_mps)
         self.headings, self.speeds_mps = headings, tuple(speeds_mps)
 
     def prepare(self, lidar: Lidar) -> None:

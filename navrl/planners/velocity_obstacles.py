@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from navrl.planners.base import Perception, Planner, straight_to_goal
-from navrl.planners.fan import fan
+from navrl.planners.fan import check_fan, fan
 from navrl.planners.foresight import Foresight
 from navrl.sims.lidar import Lidar
 
@@ -26,6 +26,7 @@ class VelocityObstacles(Planner):
     ) -> None:
         self.speed_mps, self.slowing_per_s = speed_mps, slowing_per_s
         self.foresight = foresight
+        check_fan(headings, speeds_mps)
         self.headings, self.speeds_mps = headings, tuple(speeds_mps)
         self.danger_weight, self.danger_offset_s = danger_weight, danger_offset_s
         self.change_weight = change_weight

@@ -102,8 +102,8 @@ def check_positive(model: Any) -> None:
         value = getattr(model, field.name)
         if not 0.0 < value < math.inf:
             raise ValueError(
-                f"env.sim.drone.{field.name} = {value}; expected a number above 0; "
-                f"change env.sim.drone.{field.name}"
+                f"drone.{field.name} = {value}; expected a number above 0; "
+                f"change drone.{field.name}"
             )
 
 

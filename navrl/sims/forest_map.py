@@ -115,17 +115,19 @@ class ForestMap:
 
     def checked(self) -> Self:
         """Self, or a ValueError that says which number is impossible."""
-        require(self, "count", self.count >= 1, "1 or more")
-        require(self, "attempts", self.attempts >= 1, "1 or more")
-        require(self, "gap_m", 0.0 <= self.gap_m < math.inf, "0 or more")
+        require("world.map", self, "count", self.count >= 1, "1 or more")
+        require("world.map", self, "attempts", self.attempts >= 1, "1 or more")
+        require("world.map", self, "gap_m", 0.0 <= self.gap_m < math.inf, "0 or more")
         usable = 0.0 < self.half_side_m < 0.1 * FAR_M
-        require(self, "half_side_m", usable, f"more than 0 and less than {0.1 * FAR_M:g}")
-        require(self, "shapes", len(self.shapes) > 0, "one shape or more")
+        require(
+            "world.map", self, "half_side_m", usable, f"more than 0 and less than {0.1 * FAR_M:g}"
+        )
+        require("world.map", self, "shapes", len(self.shapes) > 0, "one shape or more")
         for name, shape in self.shapes.items():
             self._check_shape(name, shape)
         weights = [shape.weight for shape in self.shapes.values()]
         usable = min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf
-        require(self, "shapes", usable, "weights of 0 or more, not all 0")
+        require("world.map", self, "shapes", usable, "weights of 0 or more, not all 0")
         return self
 
     def _check_shape(self, name: str, shape: Block | Column) -> None:

@@ -54,8 +54,8 @@ class Lee:
         check_positive(self)
         if self.mass_kg * self.gravity_mps2 >= 4.0 * self.rotor_thrust_n:
             raise ValueError(
-                f"env.sim.drone.rotor_thrust_n = {self.rotor_thrust_n}; expected more than a quarter of the "
-                f"weight, {self.mass_kg * self.gravity_mps2 / 4.0:.3g} N; change env.sim.drone.rotor_thrust_n"
+                f"drone.rotor_thrust_n = {self.rotor_thrust_n}; expected more than a quarter of the "
+                f"weight, {self.mass_kg * self.gravity_mps2 / 4.0:.3g} N; change drone.rotor_thrust_n"
             )
 
     def inner(self, heading: Tensor) -> tuple[Tensor, ...]:

@@ -51,7 +51,8 @@ class MovingParams:
     def _require(self, name: str, satisfied: bool, expected: str) -> None:
         if not satisfied:
             raise ValueError(
-                f"moving.{name} = {getattr(self, name)}; expected {expected}; change moving.{name}"
+                f"env.sim.moving.{name} = {getattr(self, name)}; expected {expected}; "
+                f"change env.sim.moving.{name}"
             )
 
 

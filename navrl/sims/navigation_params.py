@@ -10,7 +10,7 @@ from navrl.sims.moving_params import MovingParams
 
 FRAMES = ("frozen", "current")
 CONTACTS = ("exact", "lidar")
-_RANGES = ("gain", "lag", "latency_decisions")
+_LATEST = 20  # decisions that a command may take: each costs memory and time
 
 
 class Variation(NamedTuple):
@@ -64,8 +64,10 @@ class NavigationParams(NamedTuple):
             "speed_limit_mps",
             "body_radius_m",
             "goal_radius_m",
+            "near_range_m",
         ):
-            _require(name, getattr(self, name), getattr(self, name) > 0.0, "more than 0")
+            value = getattr(self, name)
+            _require(name, value, 0.0 < value < math.inf, "a number more than 0")
         _require(
             "decision_s",
             self.decision_s,
@@ -75,8 +77,8 @@ class NavigationParams(NamedTuple):
         _require(
             "ceiling_m",
             self.ceiling_m,
-            self.ceiling_m > self.floor_m >= 0.0,
-            "more than floor_m >= 0",
+            0.0 <= self.floor_m < self.ceiling_m < math.inf,
+            "a number more than floor_m >= 0",
         )
         side = self.side_limit_m
         _require("side_limit_m", side, side is None or side > 0.0, "more than 0, or null")
@@ -85,14 +87,16 @@ class NavigationParams(NamedTuple):
         _require("contact", self.contact, self.contact in CONTACTS, " or ".join(CONTACTS))
         _require("frame", self.frame, self.frame in FRAMES, " or ".join(FRAMES))
         _require("near_count", self.near_count, self.near_count >= 1, "1 or more")
-        _require("near_range_m", self.near_range_m, self.near_range_m > 0.0, "more than 0")
         late = self.scan_latency_decisions
         _require("scan_latency_decisions", late, 0 <= late <= 4, "a whole number from 0 to 4")
-        for name in _RANGES:
+        for name in ("gain", "lag"):
             low, high = getattr(self.vary, name)
-            _require(
-                f"vary.{name}", (low, high), 0 <= low <= high, "[low, high] with 0 <= low <= high"
-            )
+            usable = 0.0 < low <= high < math.inf
+            _require(f"vary.{name}", (low, high), usable, "[low, high] with 0 < low <= high")
+        soonest, latest = self.vary.latency_decisions
+        usable = 0 <= soonest <= latest <= _LATEST
+        expected = f"[low, high] with 0 <= low <= high <= {_LATEST}"
+        _require("vary.latency_decisions", (soonest, latest), usable, expected)
         wind = self.vary.wind_mps2
         _require("vary.wind_mps2", wind, 0.0 <= wind < math.inf, "0 or more")
         return self

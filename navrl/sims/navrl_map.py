@@ -101,21 +101,35 @@ class NavRLMap:
 
     def checked(self) -> Self:
         """Self, or a ValueError that says which number is impossible."""
-        require(self, "count", self.count >= 1, "1 or more")
+        require("world.map", self, "count", self.count >= 1, "1 or more")
         for name in ("half_side_m", "cell_m", "lattice_cells", "height_step_m", "attempts"):
-            require(self, name, getattr(self, name) > 0, "more than 0")
+            require("world.map", self, name, getattr(self, name) > 0, "more than 0")
         sizes = self.sizes_cells
         fits = len(sizes) > 0 and min(sizes) >= 2 and max(sizes) < self._vertices
-        require(self, "sizes_cells", fits, "numbers of 2 or more that fit between the sides")
+        require(
+            "world.map",
+            self,
+            "sizes_cells",
+            fits,
+            "numbers of 2 or more that fit between the sides",
+        )
         edges = self.height_edges_m
         rising = len(edges) >= 2 and edges[0] > 0.0 and list(edges) == sorted(edges)
-        require(self, "height_edges_m", rising, "two or more rising heights above 0")
+        require("world.map", self, "height_edges_m", rising, "two or more rising heights above 0")
         weights = self.height_weights
         usable = len(weights) == len(edges) - 1 and min(weights) >= 0.0 and sum(weights) > 0.0
-        require(self, "height_weights", usable, "a weight of 0 or more between each two edges")
+        require(
+            "world.map",
+            self,
+            "height_weights",
+            usable,
+            "a weight of 0 or more between each two edges",
+        )
         gap = self.forbidden_gap_cells
         usable = len(gap) == 2 and 0.0 < gap[0] <= gap[1]
-        require(self, "forbidden_gap_cells", usable, "[low, high] with 0 < low <= high")
+        require(
+            "world.map", self, "forbidden_gap_cells", usable, "[low, high] with 0 < low <= high"
+        )
         return self
 
 

@@ -97,10 +97,12 @@ class DrawnRoutes:
         for name in ("z_m", "distance_m"):
             bounds = getattr(self, name)
             usable = len(bounds) == 2 and 0.0 <= bounds[0] <= bounds[1]
-            require(self, name, usable, "[low, high] with 0 <= low <= high")
-        require(self, "z_m", math.isfinite(self.z_m[1]), "a finite height")
-        require(self, "clearance_m", 0.0 <= self.clearance_m < math.inf, "0 or more")
-        require(self, "attempts", self.attempts >= 1, "1 or more")
+            require("world.routes", self, name, usable, "[low, high] with 0 <= low <= high")
+        require("world.routes", self, "z_m", math.isfinite(self.z_m[1]), "a finite height")
+        require(
+            "world.routes", self, "clearance_m", 0.0 <= self.clearance_m < math.inf, "0 or more"
+        )
+        require("world.routes", self, "attempts", self.attempts >= 1, "1 or more")
         return self
 
 
@@ -128,9 +130,17 @@ class PerimeterRoutes(DrawnRoutes):
 
     def checked(self) -> Self:
         """Self, or a ValueError that says which number is impossible."""
-        require(self, "half_side_m", 0.0 < self.half_side_m < math.inf, "more than 0")
+        require(
+            "world.routes", self, "half_side_m", 0.0 < self.half_side_m < math.inf, "more than 0"
+        )
         widest_m = math.sqrt(8.0) * self.half_side_m
-        require(self, "distance_m", self.distance_m[0] < widest_m, f"a low below {widest_m:g}")
+        require(
+            "world.routes",
+            self,
+            "distance_m",
+            self.distance_m[0] < widest_m,
+            f"a low below {widest_m:g}",
+        )
         return super().checked()
 
 
@@ -162,11 +172,17 @@ class FreeRoutes(DrawnRoutes):
         for name in ("x_m", "y_m"):
             bounds = getattr(self, name)
             usable = len(bounds) == 2 and -math.inf < bounds[0] < bounds[1] < math.inf
-            require(self, name, usable, "[low, high] with low < high")
-        require(self, "distance_m", self.distance_m[0] > 0.0, "more than 0")
+            require("world.routes", self, name, usable, "[low, high] with low < high")
+        require("world.routes", self, "distance_m", self.distance_m[0] > 0.0, "more than 0")
         widest_m = math.hypot(self.x_m[1] - self.x_m[0], self.y_m[1] - self.y_m[0])
         usable = self.distance_m[1] <= widest_m
-        require(self, "distance_m", usable, f"at most {widest_m:g}, the diagonal of x_m and y_m")
+        require(
+            "world.routes",
+            self,
+            "distance_m",
+            usable,
+            f"at most {widest_m:g}, the diagonal of x_m and y_m",
+        )
         return super().checked()
 
 
@@ -199,7 +215,7 @@ class CrossingRoutes:
     def checked(self) -> Self:
         """Self, or a ValueError that says which number is impossible."""
         for name in ("half_width_m", "half_length_m", "z_m"):
-            require(self, name, 0.0 < getattr(self, name) < math.inf, "more than 0")
+            require("world.routes", self, name, 0.0 < getattr(self, name) < math.inf, "more than 0")
         return self
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from navrl.sims import random
+from navrl.sims import random, requirements
 from navrl.sims.worlds import FAR_M, Boxes, CrowdedError, Cylinders, Grid, Worlds, build_worlds
 
 Bounds = tuple[float, float]
@@ -167,9 +167,6 @@ def _try(
     return waiting[~found]
 
 
-def require(maker: object, name: str, satisfied: bool, expected: str) -> None:
+def require(group: str, maker: object, name: str, satisfied: bool, expected: str) -> None:
     """A ValueError that names the option of the maker, unless it is satisfied."""
-    if not satisfied:
-        kind = type(maker).__name__
-        value = getattr(maker, name)
-        raise ValueError(f"{name} of {kind} = {value}; expected {expected}; change {name}")
+    requirements.require(f"{group}.{name}", getattr(maker, name), satisfied, expected)

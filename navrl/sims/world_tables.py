@@ -180,6 +180,7 @@ class WorldTables:
             cylinders_per_cell=self._cylinders_per_cell,
         )
         routes = self._routes.make(key, obstacles, self._num_routes)
+        self._check_flyable(routes)
         scans, gaps = self._sights(worlds, routes)
         return Openings(
             worlds=worlds,
@@ -191,6 +192,24 @@ class WorldTables:
             moving=moving.float(),
             stage=torch.tensor(recipe.stages, dtype=torch.float32, device=self._device),
         )
+
+    def _check_flyable(self, routes: Routes) -> None:
+        """Who begins outside, or is sent there, is refused before anybody flies."""
+        points, params = torch.cat([*routes], dim=-1).flatten(1), self._params  # (3, points)
+        low_m, high_m, out_m = (
+            float(most) for most in (points[2].amin(), points[2].amax(), points[:2].abs().amax())
+        )
+        if not params.floor_m <= low_m <= high_m <= params.ceiling_m:
+            raise ValueError(
+                f"starts and goals are from {low_m:.3g} to {high_m:.3g} m high; expected heights between "
+                f"env.sim.floor_m = {params.floor_m:g} and env.sim.ceiling_m = {params.ceiling_m:g}; change "
+                "world.routes.z_m"
+            )
+        if params.side_limit_m is not None and out_m > params.side_limit_m:
+            raise ValueError(
+                f"a start or goal is {out_m:.4g} m from the middle along x or y; expected at most "
+                f"env.sim.side_limit_m = {params.side_limit_m:g}; change that or world.routes"
+            )
 
     def _sights(self, worlds: Worlds, routes: Routes) -> tuple[Tensor, Tensor]:
         """At every start what the lidar sees, (G, P, beams * rings), and how near anything stands, (G, P)."""

@@ -12,8 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.sims.requirements import require
+
 FAR_M = 1e6  # where obstacles lie that are not there: no ray reaches them
 _MARGIN_M = 1e-3  # a position at the edge of a cell may be rounded into its neighbour
+_MOST_CELLS = 2000  # along a side
 _CHUNK = 1 << 22  # elements per temporary tensor
 
 
@@ -67,11 +70,15 @@ class Grid:
 
     def __post_init__(self) -> None:
         """Refuse a grid without cells."""
-        sizes = (self.half_extent_m, self.cell_m, self.reach_m)
-        if not all(math.isfinite(size) and size > 0.0 for size in sizes):
-            raise ValueError(
-                f"half_extent_m, cell_m and reach_m of a grid must be above 0, not {sizes}"
-            )
+        for option, size in (
+            ("world.half_extent_m", self.half_extent_m),
+            ("world.cell_m", self.cell_m),
+            ("env.sim.lidar.range_m", self.reach_m),
+        ):
+            require(option, size, 0.0 < size < math.inf, "a number more than 0")
+        least_m = 2.0 * self.half_extent_m / _MOST_CELLS
+        fine = f"{least_m:g} or more: each cell costs memory"
+        require("world.cell_m", self.cell_m, self.cell_m >= least_m, fine)
 
     @property
     def side(self) -> int:
@@ -113,9 +120,9 @@ def build_worlds(
     return Worlds(
         boxes=Boxes(*(_pad(field, name) for name, field in boxes._asdict().items())),
         cylinders=Cylinders(*(_pad(field, name) for name, field in cylinders._asdict().items())),
-        box_cells=build_cells(grid, boxes, limit=boxes_per_cell, option="boxes_per_cell"),
+        box_cells=build_cells(grid, boxes, limit=boxes_per_cell, option="world.boxes_per_cell"),
         cylinder_cells=build_cells(
-            grid, cylinders, limit=cylinders_per_cell, option="cylinders_per_cell"
+            grid, cylinders, limit=cylinders_per_cell, option="world.cylinders_per_cell"
         ),
     )
 
@@ -193,7 +200,7 @@ def _check_inside(
     if bool(outside.any()):
         raise ValueError(
             f"a {kind} reaches {float(outermost[outside].max()):g} m from the middle of the world, and the "
-            f"grid ends at half_extent_m={grid.half_extent_m:g}; raise half_extent_m"
+            f"grid ends at world.half_extent_m={grid.half_extent_m:g}; raise world.half_extent_m"
         )
 
 

@@ -69,6 +69,23 @@ def test_hydras_other_special_keys_are_refused(key):
         build({"_target_": "navrl.envs.toy.Env", key: 1})
 
 
+def test_a_mistake_is_told_where_it_was_written():
+    size = {"_target_": "navrl.envs.toy.Size", "width": 1, "height": "tall"}
+    env = {"_target_": "navrl.envs.toy.Env", "name": "${size}", "num_envs": 1, "device": "cpu"}
+    config = OmegaConf.create({"env": env, "size": size})
+    with pytest.raises(ConfigError, match=r"^'size\.height' must be int"):
+        build(config.env)
+
+
+def test_a_place_is_told_once():
+    node = {"_target_": "navrl.envs.toy.Env", "name": "x", "num_envs": 0, "device": "cpu"}
+    with pytest.raises(ConfigError, match=r"^env: num_envs = 0"):
+        build(OmegaConf.create({"env": node}).env)
+    noise = {"_target_": "navrl.sims.lidar_noise.LidarNoise", "range_sigma_m": 0.0, "dropout": 2.0}
+    with pytest.raises(ConfigError, match=r"^env\.sim\.noise\.dropout = 2\.0"):
+        build(OmegaConf.create({"env": {"sim": {"noise": noise}}}).env)
+
+
 def test_named_tuples_are_checked_like_classes():
     node = {"_target_": "navrl.envs.toy.Size", "width": 1, "height": 2}
     assert build(node) == (1, 2)

@@ -73,10 +73,10 @@ def test_tables_and_free_routes_are_made_from_it(path):
 def test_a_map_that_does_not_fit_says_which_option_to_raise(path):
     key, none = keys([0]), torch.zeros(1, dtype=torch.int64)
     obstacles = user_map(path).make(key, none)
-    with pytest.raises(ValueError, match="raise boxes_per_cell"):
+    with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):
         build_worlds(GRID, *obstacles, boxes_per_cell=2, cylinders_per_cell=0)
     far = user_map(path, origin_m=(0.0, 0.0, 0.0)).make(key, none)
-    with pytest.raises(ValueError, match="raise half_extent_m"):
+    with pytest.raises(ValueError, match=r"raise world\.half_extent_m"):
         build_worlds(GRID, *far, boxes_per_cell=16, cylinders_per_cell=0)
 
 

@@ -174,3 +174,11 @@ def test_interventions_are_counted():
         if changed.sum() > 5 and decisions.max() > 20:
             return
     raise AssertionError("nobody was ever changed")
+
+
+@pytest.mark.parametrize("wrong", [{"headings": 0}, {"speeds_mps": []}, {"speeds_mps": [1.0, 0.0]}])
+def test_a_fan_without_a_choice_is_refused_by_name(wrong):
+    (name,) = wrong
+    fan = {"headings": 24, "speeds_mps": SPEEDS_MPS} | wrong
+    with pytest.raises(ValueError, match=rf"^{name} = .*; change {name}$"):
+        Shield(foresight=None, **fan)

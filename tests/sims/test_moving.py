@@ -266,6 +266,6 @@ def test_a_step_traces_into_one_graph_of_the_same_numbers():
 def test_impossible_numbers_are_refused_by_name(change):
     (name,) = change
     with pytest.raises(
-        ValueError, match=rf"moving\.{name} = .*; expected .*; change moving\.{name}"
+        ValueError, match=rf"^env\.sim\.moving\.{name} = .*; expected .*; change env\."
     ):
         moving_params(**change)

@@ -220,7 +220,7 @@ def test_a_world_without_space_is_an_error():
     ("maker", "changes", "message"),
     [
         (PERIMETER, {"half_side_m": 0.0}, "half_side_m"),
-        (PERIMETER, {"distance_m": (70.0, math.inf)}, "distance_m of PerimeterRoutes"),
+        (PERIMETER, {"distance_m": (70.0, math.inf)}, r"change world\.routes\.distance_m"),
         (PERIMETER, {"z_m": (2.0, 1.0)}, "z_m"),
         (PERIMETER, {"attempts": 0}, "attempts"),
         (FREE, {"x_m": (1.0, 1.0)}, "x_m"),

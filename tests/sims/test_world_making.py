@@ -61,7 +61,7 @@ def test_a_world_that_is_too_dense_says_what_to_lower():
 @pytest.mark.parametrize(
     ("maker", "changes", "message"),
     [
-        (PILLARS, {"count": 0}, "count of NavRLMap = 0"),
+        (PILLARS, {"count": 0}, r"^world\.map\.count = 0"),
         (PILLARS, {"cell_m": 0.0}, "cell_m"),
         (PILLARS, {"attempts": 0}, "attempts"),
         (PILLARS, {"sizes_cells": ()}, "sizes_cells"),
@@ -71,7 +71,7 @@ def test_a_world_that_is_too_dense_says_what_to_lower():
         (PILLARS, {"height_weights": (1.0,)}, "height_weights"),
         (PILLARS, {"height_weights": (0.0, 0.0, 0.0, 0.0)}, "height_weights"),
         (PILLARS, {"forbidden_gap_cells": (5.0, 2.0)}, "forbidden_gap_cells"),
-        (FOREST, {"count": 0}, "count of ForestMap = 0"),
+        (FOREST, {"count": 0}, r"^world\.map\.count = 0"),
         (FOREST, {"gap_m": -1.0}, "gap_m"),
         (FOREST, {"gap_m": math.nan}, "gap_m"),
         (FOREST, {"half_side_m": 2.0}, "shape wall of up to 4 m does not fit"),
@@ -145,7 +145,7 @@ def test_only_worlds_with_a_crowded_place_are_drawn_anew():
 def test_tables_that_are_too_small_for_most_worlds_are_an_error_at_once(monkeypatch):
     calls, make = [], NavRLMap.make
     monkeypatch.setattr(NavRLMap, "make", lambda *arguments: calls.append(1) or make(*arguments))
-    with pytest.raises(ValueError, match="raise boxes_per_cell"):
+    with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):
         make_worlds(
             SMALL_PILLARS,
             GRID,

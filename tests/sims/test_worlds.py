@@ -168,7 +168,7 @@ def test_more_obstacles_than_places_is_an_error_that_names_the_option():
     none = absent_cylinders(1, 0)
     assert built(boxes, none, most, 0).box_cells.shape[-1] == most
     with pytest.raises(
-        ValueError, match=rf"^{most} obstacles .* boxes_per_cell={most - 1} are allowed"
+        ValueError, match=rf"^{most} obstacles .* world\.boxes_per_cell={most - 1} are allowed"
     ):
         built(boxes, none, most - 1, 0)
     with pytest.raises(ValueError, match="cylinders_per_cell=0"):
@@ -216,8 +216,16 @@ def test_discs_that_leave_the_grid_are_cut_down_to_it():
     assert grid.least_in_sight(144, 9.0) == grid.least_in_sight(144, math.inf) == 0
 
 
-@pytest.mark.parametrize("sizes", [(0.0, 1.0, 4.0), (9.0, -1.0, 4.0), (9.0, 1.0, math.inf)])
-def test_a_grid_without_cells_is_an_error(sizes):
+@pytest.mark.parametrize(
+    ("sizes", "name"),
+    [
+        ((0.0, 1.0, 4.0), "world.half_extent_m"),
+        ((9.0, -1.0, 4.0), "world.cell_m"),
+        ((9.0, 1.0, math.inf), "env.sim.lidar.range_m"),
+        ((9.0, 0.0089, 4.0), "world.cell_m"),  # 2,023 cells in a row
+    ],
+)
+def test_a_grid_without_cells_or_with_millions_is_an_error(sizes, name):
     half_extent_m, cell_m, reach_m = sizes
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match=f"change {name}"):
         Grid(half_extent_m=half_extent_m, cell_m=cell_m, reach_m=reach_m)
