@@ -76,7 +76,7 @@ def _list(options: argparse.Namespace) -> int:
             rows.append(("-", "-", "-", size_text(size), facts, file))
             continue
         score = "-" if facts.score is None else f"{facts.score:.4g}"
-        rows.append((f"{facts.frames:,}", str(facts.stage), score, size_text(size), "ok", file))
+        rows.append((f"{facts.frames:,}", str(facts.stage + 1), score, size_text(size), "ok", file))
     sys.stdout.write(_table(rows))
     return 0
 

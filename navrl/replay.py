@@ -210,6 +210,8 @@ def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
     """What the policy is called in titles."""
     if state is None:
         return label.removeprefix(SCRIPTED)
+    if state["frames"] == 0:  # its weights come from elsewhere
+        return Path(label).stem
     name = str(config.agent._target_).rpartition(".")[2].lower()
     return f"{name} after {state['frames']:,} frames"
 

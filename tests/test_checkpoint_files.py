@@ -50,9 +50,9 @@ def test_ls_is_a_table_of_all(run, capsys):
     assert rows[1][:3] == ["-", "-", "-"]
     assert "damaged:" in rows[1]
     assert rows[1][-2:] == ["<-", "latest"]
-    assert rows[2][:3] == ["2,000", "1", "0.25"]
+    assert rows[2][:3] == ["2,000", "2", "0.25"]  # stages count from 1, as in the console
     assert rows[2][-1] == "best"
-    assert rows[3][:3] == ["1,000", "0", "0.5"]
+    assert rows[3][:3] == ["1,000", "1", "0.5"]
     assert "ok" in rows[3]
 
 

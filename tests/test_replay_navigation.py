@@ -54,6 +54,10 @@ def test_all_episodes_become_one_file(replay, tmp_path):
     assert obstacles == [40] * len(obstacles)
 
 
+def test_weights_that_were_trained_elsewhere_are_called_by_their_file():
+    assert navrl.replay._pilot(None, {"frames": 0}, "here/published.nvrl") == "published"
+
+
 def test_an_episode_is_the_same_wherever_its_file_begins(replay, tmp_path):
     for first in ("0", "2"):
         code, printed = replay(

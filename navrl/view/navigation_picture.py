@@ -73,7 +73,8 @@ def _frame(axes: Any, trip: Trip, title: str) -> None:
     places = [*trip.position_m, trip.start, trip.goal]
     x_m, y_m = ([place[axis] for place in places] for axis in (0, 1))
     upright = _MAP[3] * INCHES[1] / (_MAP[2] * INCHES[0])
-    half_m = max(max(x_m) - min(x_m), (max(y_m) - min(y_m)) / upright) / 2.0 + _ROOM_M
+    wide_m, tall_m = (max(values) - min(values) + 2.0 * _ROOM_M for values in (x_m, y_m))
+    half_m = max(wide_m, tall_m / upright) / 2.0
     for values, limit, share in ((x_m, axes.set_xlim, 1.0), (y_m, axes.set_ylim, upright)):
         middle = (min(values) + max(values)) / 2.0
         limit(middle - half_m * share, middle + half_m * share)

@@ -88,7 +88,7 @@ class Gallery {
       pen.fill();
     }
     const strong = selected || index === this.hovered;
-    pen.strokeStyle = strong ? "#ffffff" : tint(colour, over ? 0.8 : 0.32);
+    pen.strokeStyle = strong ? "#ffffff" : tint(colour, over ? 0.9 : 0.5);
     pen.lineWidth = strong ? 2 : 1;
     pen.strokeRect(left, top, size, size);
     pen.font = `600 11px ${THEME.font}`;
