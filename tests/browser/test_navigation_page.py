@@ -156,10 +156,8 @@ def test_the_map_follows_shows_the_route_and_can_be_moved(fly):
     )
     assert 0.3 < x < 0.7, "the drone is in the middle"
     assert 0.3 < y < 0.7
-    x, y = RADIUS_M, place(9.2)[1]  # from (0, 0) past the eastern end of the circle to the goal
-    replay.press("f")
-    camera = "player.scene.map.plane.camera"
-    replay.wait_for(f"Math.hypot({camera}.x - {x / 2}, {camera}.y - {y / 2}) < 0.1")
+    replay.press("f")  # from (0, 0) past the eastern end of the circle to the goal
+    replay.wait_for(f"Math.abs(player.scene.map.plane.camera.x - {RADIUS_M / 2}) < 0.05")
     assert replay.page.get_attribute("#route", "aria-pressed") == "true"
     replay.page.locator("#top-view").hover()
     replay.page.mouse.wheel(0, -300)
@@ -168,6 +166,18 @@ def test_the_map_follows_shows_the_route_and_can_be_moved(fly):
     replay.press("f")
     assert not replay.page.evaluate("player.scene.map.plane.byHand")
     assert replay.page.get_attribute("#route", "aria-pressed") == "false"
+
+
+def test_nothing_hides_the_route_on_a_phone(fly):
+    replay = fly("twelve", phone=True)
+    replay.seek(9.2)
+    replay.page.click("#route")
+    plane = "player.scene.map.plane"
+    replay.wait_for(f"Math.abs({plane}.camera.x - {RADIUS_M / 2}) < 0.05")
+    start = replay.page.evaluate(f"{plane}.toY(0)")
+    map_top = replay.page.locator("#top-view").bounding_box()["y"]
+    assert map_top + start < replay.page.locator("#scales").bounding_box()["y"]
+    assert not replay.page.locator("#banner").is_visible()
 
 
 def test_a_click_on_a_chart_goes_there(fly):

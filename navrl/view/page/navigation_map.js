@@ -5,6 +5,7 @@ const TRIP_SIZES = { least: 13, closest: 2, farthest: 200 }; // metres of the ma
 const AHEAD_S = 1; // the camera looks where the drone will be
 const ARROW_S = 0.8; // an arrow is as long as what is flown in this time
 const MARGIN = 16; // pixels, like all lengths below
+const FOOT = 90; // where legends and scale lie
 
 class NavigationMap {
   constructor(canvas, half, changed) {
@@ -19,7 +20,9 @@ class NavigationMap {
     const { plane } = this;
     [this.trip, this.now] = [trip, now];
     plane.begin();
-    const moving = plane.follow(this.whole ? boundsOfTrip(trip) : boundsOfDrone(now, this.room()), step);
+    const moving = this.whole
+      ? plane.follow(boundsOfTrip(trip), step, FOOT)
+      : plane.follow(boundsOfDrone(now, this.room()), step);
     plane.begin();
     this.pen = plane.pen;
     plane.drawGrid();

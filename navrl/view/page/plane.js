@@ -33,18 +33,20 @@ class Plane {
     return this.height / 2 - (y - this.camera.y) * this.scale;
   }
 
-  /** Move on towards a view of the box {left, right, bottom, top}; true while it still moves. */
-  follow(box, step) {
+  /** Move on towards a view of the box {left, right, bottom, top}, above a foot of so many pixels where
+      legends lie; true while it still moves. */
+  follow(box, step, foot = EDGE) {
     if (this.byHand) return false;
     const short = Math.min(this.width, this.height) || 1;
     const across = Math.max(
       ((box.right - box.left) * short) / Math.max(1, this.width - 2 * EDGE),
-      ((box.top - box.bottom) * short) / Math.max(1, this.height - 2 * EDGE),
+      ((box.top - box.bottom) * short) / Math.max(1, this.height - EDGE - foot),
     );
+    const size = Math.max(this.sizes.least, across * 1.1);
     const aim = {
       x: (box.left + box.right) / 2,
-      y: (box.bottom + box.top) / 2,
-      size: Math.max(this.sizes.least, across * 1.1),
+      y: (box.bottom + box.top) / 2 - ((foot - EDGE) / 2) * (size / short),
+      size,
     };
     const share = 1 - Math.exp(-step / SETTLE);
     let off = 0;
