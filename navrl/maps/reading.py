@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from navrl.maps.columns import Blocks, Columns, from_voxels, merge
 from navrl.maps.pcd import decode_pcd
 from navrl.maps.png import decode_png
+from navrl.sims.requirements import require
 from navrl.sims.worlds import Boxes
 
+_SCALE = "world.map.scale"
 _MOST = 1 << 25  # points or pixels that are read; beyond, a map wants to be thinned out first
 # What numpy raises over a header, which it reads with Python's own tokenizer and parser.
 _DAMAGED = (ValueError, TypeError, EOFError, SyntaxError, OverflowError, RecursionError, TokenError)
@@ -34,12 +36,12 @@ class Scale:
     def checked(self) -> "Scale":
         """Self, or a ValueError that says which number is impossible."""
         for name in ("resolution_m", "height_step_m", "height_scale_m"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)} of the map; expected more than 0")
-        if not 0.0 <= self.ground_m < math.inf:
-            raise ValueError(f"ground_m = {self.ground_m} of the map; expected 0 or more")
-        if len(self.origin_m) != 3 or not all(math.isfinite(number) for number in self.origin_m):
-            raise ValueError(f"origin_m = {self.origin_m} of the map; expected x, y and z")
+            value = getattr(self, name)
+            require(f"{_SCALE}.{name}", value, 0.0 < value < math.inf, "a number more than 0")
+        usable = 0.0 <= self.ground_m < math.inf
+        require(f"{_SCALE}.ground_m", self.ground_m, usable, "0 or more")
+        usable = len(self.origin_m) == 3 and all(math.isfinite(number) for number in self.origin_m)
+        require(f"{_SCALE}.origin_m", self.origin_m, usable, "x, y and z")
         return self
 
 
@@ -64,7 +66,7 @@ def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
     if len(blocks.top) > max_boxes:
         raise ValueError(
             f"the map {path} makes {len(blocks.top)} boxes, and max_boxes={max_boxes} are allowed; raise "
-            "resolution_m or height_step_m, or max_boxes"
+            f"resolution_m or height_step_m in {_SCALE}, or world.map.max_boxes"
         )
     return _boxes(blocks, scale)
 
@@ -110,13 +112,15 @@ def _columns(values: NDArray[Any], are_points: bool, scale: Scale) -> Columns:
     farthest = float(np.abs(metres).max())
     if not farthest <= _FARTHEST_M:
         raise ValueError(
-            f"it reaches {farthest:g} m; expected at most {_FARTHEST_M:g}: set origin_m, or scale it"
+            f"it reaches {farthest:g} m; expected at most {_FARTHEST_M:g}: set "
+            f"{_SCALE}.origin_m, or scale it"
         )
     columns = _of_points(metres, scale) if are_points else _of_heights(metres, scale)
     if len(columns.top) == 0:
         raise ValueError(
             f"nothing in it is higher than ground_m={scale.ground_m:g}; its highest is "
-            f"{float((metres[:, 2] if are_points else metres).max()):g} m"
+            f"{float((metres[:, 2] if are_points else metres).max()):g} m: lower it, or raise "
+            f"{_SCALE}.{'origin_m' if are_points else 'height_scale_m'}"
         )
     return columns
 

@@ -241,7 +241,7 @@ def test_stages_need_worlds_that_are_renewed():
         ("world.difficulty.static=61", "world.difficulty.static"),
         ("world.renew_episodes=0.5", "world.renew_episodes"),
         ("env.sim.ceiling_m=0.1", "env.sim.ceiling_m"),
-        ("env.sim.time_limit_s=.inf", "env.sim.time_limit_s"),
+        ("env.sim.time_limit_s=inf", "env.sim.time_limit_s = inf"),
         ("env.sim.vary.gain=[0,1]", "env.sim.vary.gain"),
         ("env.sim.vary.latency_decisions=[0,21]", "env.sim.vary.latency_decisions"),
         ("world.routes.z_m=[3,5]", "world.routes.z_m"),
