@@ -1,4 +1,6 @@
-"""Who acts: one actor for all agents, told its skill, and one critic for the team, told the team's."""
+"""Who acts: one actor for all agents, told its skill, and one critic, of the team or of its agents."""
+
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDictBase
@@ -14,6 +16,7 @@ from navrl.agents.hmasd.skill_bias import initial_biases
 from navrl.agents.recurrence import recurrence
 
 INJECTIONS = ("last", "input", "both")
+CRITICS = ("team", "both")
 _SMALL = 0.01
 
 
@@ -66,6 +69,15 @@ class Actor(nn.Module):
         return self.head.distribution(outputs, frames)
 
 
+class Judged(NamedTuple):
+    """Moments of a team (...), what its agents are told and their skills (..., A)."""
+
+    state: Tensor
+    team: Tensor  # the team's skill
+    frames: TensorDictBase
+    skill: Tensor
+
+
 class TeamCritic(nn.Module):
     """State and the team's skill to the value that every agent may expect."""
 
@@ -76,11 +88,31 @@ class TeamCritic(nn.Module):
         self.body = Body(team.state_size + skills * self.at_input, body)
         self.last = linear(self.body.outputs + skills * self.at_last, 1, _SMALL)
 
-    def forward(self, state: Tensor, skill: Tensor) -> Tensor:
-        """States (..., features) and skills (...) to values (...), in units of the critic."""
-        told = functional.one_hot(skill, self.skills).to(state)
-        rows = self.body(torch.cat([state, told], -1) if self.at_input else state)
-        return self.last(torch.cat([rows, told], -1) if self.at_last else rows).squeeze(-1)
+    def forward(self, judged: Judged) -> Tensor:
+        """Values (..., A), in units of the critic."""
+        told = functional.one_hot(judged.team, self.skills).to(judged.state)
+        rows = self.body(torch.cat([judged.state, told], -1) if self.at_input else judged.state)
+        value = self.last(torch.cat([rows, told], -1) if self.at_last else rows)
+        return value.expand(judged.skill.shape)
+
+
+class AgentCritic(nn.Module):
+    """All that, what an agent is told and its own skill to the value that this agent may expect."""
+
+    def __init__(self, *, team: TeamSpec, body: BodyOptions, team_skills: int, skills: int) -> None:
+        super().__init__()
+        self.team_skills, self.skills = team_skills, skills
+        self.view = View(team.leaves, body)
+        self.body = Body(team.state_size + self.view.outputs + team_skills + skills, body)
+        self.last = linear(self.body.outputs, 1, _SMALL)
+
+    def forward(self, judged: Judged) -> Tensor:
+        """Values (..., A), in units of the critic."""
+        seen = self.view(judged.frames)
+        team = functional.one_hot(judged.team, self.team_skills).to(seen)
+        shared = torch.cat([judged.state, team], -1).unsqueeze(-2).expand(*seen.shape[:-1], -1)
+        own = functional.one_hot(judged.skill, self.skills).to(seen)
+        return self.last(self.body(torch.cat([shared, seen, own], -1))).squeeze(-1)
 
 
 def _injected(injection: str) -> tuple[bool, bool]:

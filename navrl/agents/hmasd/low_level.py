@@ -11,7 +11,7 @@ from navrl.agents.clipped import clipped_objective, explained_variance, standard
 from navrl.agents.distributions import ActionDistribution
 from navrl.agents.epochs import fit
 from navrl.agents.hmasd.blocks import Block
-from navrl.agents.hmasd.discoverer import Actor, TeamCritic
+from navrl.agents.hmasd.discoverer import Actor, AgentCritic, Judged, TeamCritic
 from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
 from navrl.agents.hmasd.options import ActorOptions, Update
 from navrl.agents.recurrence import chunks
@@ -39,9 +39,16 @@ class ValueBatch(NamedTuple):
     """One row for each step of a team."""
 
     state: Tensor
-    skill: Tensor  # (R,) the team's
-    before: Tensor  # (R, A) value with which the round began, the same for all agents
+    team: Tensor  # (R,) its skill
+    frames: TensorDictBase  # (R, A)
+    skill: Tensor  # (R, A)
+    before: Tensor  # (R, A) value with which the round began
     target: Tensor  # (R, A)
+
+    @property
+    def judged(self) -> Judged:
+        """What a critic is told."""
+        return Judged(self.state, self.team, self.frames, self.skill)
 
 
 class Prepared(NamedTuple):
@@ -59,7 +66,7 @@ class LowLevel:
     def __init__(
         self,
         actor: Actor,
-        critic: TeamCritic,
+        critic: TeamCritic | AgentCritic,
         scale: ValueScale,
         options: ActorOptions,
         update: Update,
@@ -75,29 +82,23 @@ class LowLevel:
     @torch.no_grad()
     def prepare(self, block: Block, pay: Tensor) -> Prepared:
         """Advantages of all steps, for what every agent was paid (N, T, A)."""
-        value = self.scale.values(self.critic(block.state, block.team))
-        shape = pay.shape
+        now = Judged(block.state, block.team, block.frames.select("observation"), block.skill)
+        value = self.scale.values(self.critic(now))
         advantage, target = generalized_advantage_estimate(
             self.update.discount,
             self.update.ppo.gae_lambda,
-            value.unsqueeze(-1).expand(shape),
-            self._next_value(block, value).unsqueeze(-1).expand(shape),
+            value,
+            self._next_value(block, value),
             pay,
-            *(flag.unsqueeze(-1).expand(shape) for flag in (block.done, block.terminated)),
+            *(flag.unsqueeze(-1).expand(pay.shape) for flag in (block.done, block.terminated)),
         )
         batch = self._actions(block, advantage)
         again = _log_prob(self._again(batch), batch)
-        before = value.unsqueeze(-1).expand(shape)
         return Prepared(
             actions=batch,
-            values=ValueBatch(
-                block.state.flatten(0, 1),
-                block.team.flatten(),
-                before.flatten(0, 1),
-                target.flatten(0, 1),
-            ),
+            values=ValueBatch(*(column.flatten(0, 1) for column in (*now, value, target))),
             replay_error=largest_difference(again, batch.log_prob),
-            metrics={"low/ev": explained_variance(before, target)},
+            metrics={"low/ev": explained_variance(value, target)},
         )
 
     def _actions(self, block: Block, advantage: Tensor) -> ActionBatch:
@@ -128,10 +129,11 @@ class LowLevel:
         return self.actor(batch.frames, batch.skill, batch.hidden, batch.fresh)
 
     def _next_value(self, block: Block, value: Tensor) -> Tensor:
-        """Of what follows each step (N, T); where nothing does, the team keeps its skill in the end state."""
+        """Of what follows each step (N, T, A); where nothing does, skills are kept in the end state."""
         following = torch.cat([value[:, 1:], value[:, :1]], 1)
         ends = block.cut.nonzero(as_tuple=True)
-        ahead = self.scale.values(self.critic(block.next_state[ends], block.team[ends]))
+        last = (block.next_state, block.team, block.next_frames, block.skill)
+        ahead = self.scale.values(self.critic(Judged(*(column[ends] for column in last))))
         return following.index_put(ends, ahead)
 
     def fit(self, prepared: Prepared, stopped: Tensor, entropy_share: float) -> dict[str, Tensor]:
@@ -174,8 +176,7 @@ class LowLevel:
         return clipped.loss - self._entropy_coef * entropy, row
 
     def _critic_loss(self, batch: ValueBatch) -> tuple[Tensor, Tensor]:
-        value = self.critic(batch.state, batch.skill).unsqueeze(-1).expand_as(batch.target)
-        loss = value_loss(self.update, value, batch.target, batch.before)
+        loss = value_loss(self.update, self.critic(batch.judged), batch.target, batch.before)
         return loss, loss.reshape(1)
 
 

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.bodies import BodyOptions, team_spec
+from navrl.agents.bodies import BodyOptions, TeamSpec, team_spec
 from navrl.agents.heads import head_for
 from navrl.agents.hmasd.ablations import Setting
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
-from navrl.agents.hmasd.discoverer import Actor, TeamCritic
+from navrl.agents.hmasd.discoverer import CRITICS, Actor, AgentCritic, TeamCritic
 from navrl.agents.hmasd.discriminators import AgentDiscriminator, TeamDiscriminator
 from navrl.agents.hmasd.options import ActorOptions, CoordinatorOptions
 from navrl.agents.hmasd.policy import HierarchicalPolicy
@@ -24,7 +24,7 @@ _ALSO_TOLD = (STATE, *in_group(GROUP, "action_mask", ALIVE))  # where an env has
 class Critic(nn.Module):
     """The low level's critic, and the units in which it and the coordinator speak of values."""
 
-    def __init__(self, network: TeamCritic, kind: str) -> None:
+    def __init__(self, network: TeamCritic | AgentCritic, kind: str) -> None:
         super().__init__()
         self.network = network
         self.scale: ValueScale = value_scale(kind)
@@ -80,9 +80,23 @@ def networks(
         num_agents=team.num_agents,
         also_told=[key for key in _ALSO_TOLD if key in observation_spec.keys(include_nested=True)],
     )
-    critic = TeamCritic(team=team, body=body, skills=team_skills, injection=actor.skill_injection)
+    critic = _critic(team, body, actor, team_skills=team_skills, skills=skills)
     discriminators = Discriminators(
         TeamDiscriminator(team=team, body=body, skills=team_skills),
         AgentDiscriminator(team=team, body=body, team_skills=team_skills, skills=skills),
     )
     return Networks(policy, Critic(critic, value_normalisation), discriminators)
+
+
+def _critic(
+    team: TeamSpec, body: BodyOptions, actor: ActorOptions, *, team_skills: int, skills: int
+) -> TeamCritic | AgentCritic:
+    """What agent.actor.critic names."""
+    if actor.critic not in CRITICS:
+        raise ValueError(
+            f"agent.actor.critic = {actor.critic!r}; expected one of {', '.join(CRITICS)}; "
+            "change agent.actor.critic"
+        )
+    if actor.critic == "both":
+        return AgentCritic(team=team, body=body, team_skills=team_skills, skills=skills)
+    return TeamCritic(team=team, body=body, skills=team_skills, injection=actor.skill_injection)

@@ -27,6 +27,7 @@ class ActorOptions(NamedTuple):
     skill_init_std: float
     rnn: str
     chunk_length: int
+    critic: str
     entropy_coef: float
     num_epochs: int
     num_minibatches: int
