@@ -9,8 +9,8 @@ Every library runs its own PPO on the same compiled simulator, with networks of 
 frames, epochs and minibatches, fp32, one thread; scripts/peers has an adapter for each. Gradient steps are
 counted, and more or fewer are an error. Processor time is measured, so that a busy machine spoils little.
 Besides, navrl normalises observations, checks that the rollout is its policy's, and asks the critic about the
-end of every step; the others do none of it here. `floor` is the arithmetic alone: the same simulator steps,
-forwards, backwards and fused Adam in eager torch.
+true ends of episodes; the others do none of it here. `floor` is the arithmetic alone: the same simulator
+steps, forwards, backwards and torch's own fused Adam in eager torch.
 """
 
 import argparse

@@ -165,6 +165,18 @@ def test_options_younger_than_the_run_are_as_they_are_now():
     assert config.env.objective == composed.env.objective
 
 
+def test_so_are_options_within_options():
+    composed = compose("train", ["experiment=debug", "env=alice_and_bob", "agent=hmasd"])
+    choices = {"agent": "hmasd", "env": "alice_and_bob", "checkpoint": "sync", "collector": "sync"}
+    choices |= {"rollouts": "none", "logger": "none"}
+    saved = to_json(composed)
+    del saved["agent"]["actor"]["critic"]
+    saved["agent"]["intrinsic"] = {"_target_": "navrl.of.another.kind"}
+    config = resumed(saved, choices, composed, [], choices)
+    assert config.agent.actor == composed.agent.actor
+    assert list(config.agent.intrinsic) == ["_target_"]
+
+
 def test_an_agent_of_another_version_is_refused_in_one_sentence(finished, capsys):
     """Of an agent that is not the default nothing is known that could be filled in."""
     tensors, meta = read(find("run", finished.parent))

@@ -16,7 +16,7 @@ class OneCallAdam(torch.optim.Adam):
     """Fused Adam that takes a step of all parameters of a group in one call, and counts it once.
 
     torch's own looks at every parameter and has a count for each, which takes longer than the arithmetic
-    where networks are small. What is saved is the same.
+    where networks are small. What is saved has the same form.
     """
 
     found_inf: Tensor  # 1 where no step is to be taken; set, like the next, before every step
@@ -28,6 +28,8 @@ class OneCallAdam(torch.optim.Adam):
 
     def _share_counts(self) -> None:
         for group in self.param_groups:
+            if not group["params"]:
+                continue
             first, states = group["params"][0], [self.state[p] for p in group["params"]]
             counts = [state["step"] for state in states if state]
             count = counts[0] if counts else torch.zeros((), device=first.device)

@@ -221,7 +221,9 @@ class PPO:
         ended = following.get("done").clone()
         ended[:, -1] = True
         rows, ahead = ended.view(-1).nonzero().squeeze(-1), here.roll(-1, 1)
-        ahead.view(-1, 1)[rows] = self._values(following.reshape(-1)[rows])
+        flat = following.exclude("done").reshape(-1)
+        for part in rows.split(VALUE_ROWS):
+            ahead.view(-1, 1)[part] = self._values(flat[part])
         return ahead
 
     def _values(self, frames: TensorDictBase) -> Tensor:

@@ -77,10 +77,25 @@ def _complete(
     ]  # a stranger's may not be
     absent = [str(key) for key in composed.keys() - config.keys() - chosen.keys()]
     for group in same:
-        absent += [f"{group}.{key}" for key in composed[group].keys() - config[group].keys()]
+        absent += _younger(_plain(config[group]), _plain(composed[group]), group)
     for key in absent:
         value = _plain(OmegaConf.select(composed, key))
         OmegaConf.update(config, key, value, force_add=True)
+
+
+def _younger(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Options of a class, and of the same classes within it, that it did not have."""
+    for key, value in now.items():
+        inner = f"{path}.{key}"
+        if key not in then:
+            yield inner
+        elif _kind(value) is not None and _kind(value) == _kind(then[key]):
+            yield from _younger(then[key], value, inner)
+
+
+def _kind(value: Any) -> Any:
+    """The class that a value describes, if it does."""
+    return value.get("_target_") if isinstance(value, Mapping) else None
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -28,6 +28,9 @@ _LISTS = (Sequence, tuple, list)
 _SCALARS = frozenset({int, float, bool, str, type(None)})
 
 
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 class ConfigError(ValueError):
     """What is wrong with the configuration, in one sentence for the person who wrote it."""
 
@@ -120,6 +123,17 @@ def _call(
     _check_types(function, arguments, path)
     if partial:
         return functools.partial(target, **arguments)
+    given = {"self", *arguments}
+    missing = [
+        name
+        for name, item in parameters.items()
+        if name not in given and item.default is item.empty and item.kind not in _VARIABLE
+    ]
+    if missing:
+        raise ConfigError(
+            f"'{path}' lacks '{missing[0]}', which {target.__qualname__} needs; a run of another version of "
+            "navrl has other options: use that version, or train again"
+        )
     try:
         return target(**arguments)
     except ConfigError:

@@ -146,6 +146,14 @@ def _index_select(
     return leaf._rows.at(index + leaf._place.first, out)
 
 
+def _index(leaf: Leaf, indices: Sequence[Tensor | None]) -> Tensor | None:
+    """leaf[numbers] of rows; from the end where they are negative."""
+    numbers, *others = indices
+    if others or numbers is None or numbers.dtype != torch.int64 or numbers.ndim != 1:
+        return None
+    return _index_select(leaf, 0, torch.where(numbers < 0, numbers + leaf.shape[0], numbers))
+
+
 _ANSWERS: dict[Any, Callable[..., Any]] = {
     _aten.detach.default: _same,
     _aten.alias.default: _same,
@@ -156,6 +164,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     _aten.split.Tensor: _split,
     _aten.split_with_sizes.default: _split,
     _aten.select.int: _select,
+    _aten.index.Tensor: _index,
     _aten.index_select.default: _index_select,
     _aten.index_select.out: _index_select,
 }

@@ -136,3 +136,11 @@ def test_constructor_mistakes_are_one_sentence(change, sentence, toy):
     with pytest.raises(ConfigError) as caught:
         build(node)
     assert sentence in " ".join(str(caught.value).split())
+
+
+def test_what_another_version_did_not_save_is_named():
+    config = OmegaConf.create({"sim": {"_target_": "navrl.sims.radio.Radio", "channel": "urban"}})
+    with pytest.raises(
+        ConfigError, match=r"^'sim' lacks 'shadowing', which Radio needs; .*version"
+    ):
+        build(config.sim, from_checkpoint=True)

@@ -84,10 +84,21 @@ def test_a_leaf_is_the_tensor_whatever_is_asked(make_rows, num_envs):
         assert same_bits(lone[3:5][1:] + 0.0, flat[3:5][1:] + 0.0)
         assert same_bits(torch.cat([part.whole() for part in lone.split(4)]), flat)
         assert same_bits(lone[2:].index_select(0, torch.tensor([3, 0])), flat[[5, 2]])
+        assert same_bits(lone[2:][torch.tensor([3, -1, 0])], flat[2:][[3, -1, 0]])
+        assert same_bits(lone[flat[:, 0, 0] > 0.0], flat[flat[:, 0, 0] > 0.0])
         assert same_bits(lone.view(num_envs, STEPS, *ROW)[1:].whole(), tensor[1:])
         assert torch.equal(leaf.isfinite(), tensor.isfinite())
         assert same_bits(leaf[..., 1, :], tensor[..., 1, :])
         assert same_bits(lone.flatten(1), flat.flatten(1))
+
+
+def test_rows_by_their_numbers_make_no_others(make_rows, monkeypatch):
+    now, after = plain(4)
+    rows, _ = kept(make_rows, now, after)
+    lone = Leaf(rows, Place(first=0, steps=STEPS, leading=1, at_once=5), (4 * STEPS, *ROW), now)
+    monkeypatch.delattr(Leaf, "whole")
+    chosen = TensorDict({"scan": lone}, [4 * STEPS])[torch.tensor([7, 0])]
+    assert same_bits(chosen["scan"], now.flatten(0, 1)[[7, 0]])
 
 
 @given(st.data())

@@ -81,6 +81,8 @@ class Judged(NamedTuple):
 class TeamCritic(nn.Module):
     """State and the team's skill to the value that every agent may expect."""
 
+    reads: tuple[str, ...] = ()  # of frames
+
     def __init__(self, *, team: TeamSpec, body: BodyOptions, skills: int, injection: str) -> None:
         super().__init__()
         self.at_input, self.at_last = _injected(injection)
@@ -98,6 +100,8 @@ class TeamCritic(nn.Module):
 
 class AgentCritic(nn.Module):
     """All that, what an agent is told and its own skill to the value that this agent may expect."""
+
+    reads: tuple[str, ...] = ("observation",)  # of frames
 
     def __init__(self, *, team: TeamSpec, body: BodyOptions, team_skills: int, skills: int) -> None:
         super().__init__()

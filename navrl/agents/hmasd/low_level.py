@@ -82,7 +82,7 @@ class LowLevel:
     @torch.no_grad()
     def prepare(self, block: Block, pay: Tensor) -> Prepared:
         """Advantages of all steps, for what every agent was paid (N, T, A)."""
-        now = Judged(block.state, block.team, block.frames.select("observation"), block.skill)
+        now = Judged(block.state, block.team, block.frames.select(*self.critic.reads), block.skill)
         value = self.scale.values(self.critic(now))
         advantage, target = generalized_advantage_estimate(
             self.update.discount,
