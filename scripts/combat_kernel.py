@@ -1,17 +1,14 @@
 """The kernel of combat_kernel.c: compiled by gcc, called on the simulator's tensors, checked against it."""
 
-import ctypes
-import platform
-import subprocess
-import tempfile
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
+from kernels import FAST, Bound, compiled
 from navrl.sims.combat import advance
 from navrl.sims.combat_state import Action, CombatParams, CombatState, Events, opening_state
 from navrl.sims.flight import Motion
@@ -66,12 +63,9 @@ class Kernel:
                 f"load limit {limited} and a step of {params.dt_s} s; the kernel knows no limit and "
                 f"steps up to {LONGEST_TICK_S} s; change conf/env/combat.yaml or scripts/combat_kernel.c"
             )
-        with tempfile.TemporaryDirectory() as folder:
-            library = Path(folder) / "combat_kernel.so"
-            _compile(params, library)
-            self._library = ctypes.CDLL(str(library))
+        self._library = compiled(KERNEL, _macros(params), FAST)
 
-    def bound(self, state: CombatState, action: Action, *, observe: bool) -> "Bound":
+    def bound(self, state: CombatState, action: Action, *, observe: bool) -> Bound[Outcome]:
         """One decision on these very tensors, ready to be called."""
         num_envs, fields = state.decision.shape[0], len(tree_leaves(state))
         if num_envs % BLOCK or fields != len(STATE_FIELDS):
@@ -80,35 +74,22 @@ class Kernel:
                 f"{BLOCK} envs and {len(STATE_FIELDS)} fields; change --sizes or scripts/combat_kernel.c"
             )
         function = self._library.decide_and_observe if observe else self._library.decide
-        return Bound(function, state, action, observe=observe)
-
-
-class Bound:
-    """One call of the kernel; each overwrites the outcome of the one before."""
-
-    def __init__(self, function: Any, state: CombatState, action: Action, *, observe: bool) -> None:
         flags = (torch.empty_like(state.aircraft.alive) for _ in Events._fields)
-        rows = torch.empty(EGO_SIZE if observe else 0, state.decision.shape[0])
-        self._inputs = state, action  # pointers keep nothing alive
-        self._outcome = Outcome(tree_map(torch.empty_like, state), Events(*flags), rows)
-        self._function = function
-        self._arguments = [
-            _pointers(state, STATE_FIELDS),
-            _pointers(action, ACTION_FIELDS),
-            _pointers(self._outcome.state, STATE_FIELDS),
-            _pointers(self._outcome.events, Events._fields),
-            *([ctypes.c_void_p(rows.data_ptr())] if observe else []),
-            ctypes.c_long(state.decision.shape[0]),
-        ]
-
-    def __call__(self) -> Outcome:
-        """What the kernel makes of the inputs."""
-        self._function(*self._arguments)
-        return self._outcome
+        rows = torch.empty(EGO_SIZE if observe else 0, num_envs)
+        outcome = Outcome(tree_map(torch.empty_like, state), Events(*flags), rows)
+        return Bound(
+            function,
+            outcome,
+            _named(state, STATE_FIELDS),
+            _named(action, ACTION_FIELDS),
+            _named(outcome.state, STATE_FIELDS),
+            outcome.events,
+            *([rows] if observe else []),
+            num_envs,
+        )
 
 
-def _compile(params: CombatParams, library: Path) -> None:
-    """gcc with every constant as a macro, so that they are folded in."""
+def _macros(params: CombatParams) -> dict[str, float]:
     numbers: dict[str, float] = {
         "DT_S": params.dt_s,
         "STEP_S": params.step_s,
@@ -128,21 +109,11 @@ def _compile(params: CombatParams, library: Path) -> None:
         "ROUNDS": params.rounds,
         "COOLDOWN_DECISIONS": params.cooldown_decisions,
     }
-    command = ["gcc", "-O3", "-march=native", "-ffast-math", "-fopenmp-simd", "-shared", "-fPIC"]
-    if platform.machine() == "x86_64":
-        command.append("-mprefer-vector-width=512")  # gcc 12 takes half of AVX-512 by itself
-    command += [f"-D{name}={float(value)!r}f" for name, value in numbers.items()]
-    command += [f"-D{name}={value}" for name, value in counts.items()]
-    try:
-        subprocess.run([*command, str(KERNEL), "-o", str(library)], check=True)
-    except FileNotFoundError:
-        raise SystemExit("gcc is not installed; the yardstick is a C kernel: install gcc") from None
+    return {name: float(value) for name, value in numbers.items()} | counts
 
 
-def _pointers(tree: object, names: tuple[str, ...]) -> ctypes.Array:
-    tensors = [attrgetter(name)(tree) for name in names]
-    assert all(tensor.is_contiguous() for tensor in tensors)
-    return (ctypes.c_void_p * len(tensors))(*[tensor.data_ptr() for tensor in tensors])
+def _named(tree: object, names: tuple[str, ...]) -> list[Tensor]:
+    return [attrgetter(name)(tree) for name in names]
 
 
 def random_opening(params: CombatParams, num_envs: int, draw: torch.Generator) -> CombatState:
