@@ -3,20 +3,22 @@
     .venv/bin/python scripts/bench_team_simulators.py [--env coverage] [--turns 5] [--compile off]
 
 A step is all of step_and_maybe_reset: what everybody does, who is served, rewards, observations, restarts.
-Processor time is counted, so that a busy machine spoils little. The game of alice_and_bob and what its agents
-are told are measured in C too (scripts/grid_kernel.c), without rewards, statistics and restarts.
+Processor time is counted, so that a busy machine spoils little. Two are measured in C too, without statistics
+of episodes and restarts: alice_and_bob and what its agents are told, without rewards (scripts/grid_kernel.c),
+and coverage with its reward and histograms (scripts/coverage_kernel.c).
 """
 
 import argparse
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from coverage_kernel import CoverageKernel
 from grid_kernel import GridKernel
 from navrl.config import build, compose
-from navrl.sims.grid import opening_state
+from navrl.sims import coverage, grid
 
 
 class Case(NamedTuple):
@@ -64,14 +66,33 @@ def steps_per_second(name: str, case: Case, mode: str, turns: int) -> tuple[floa
     return case.num_envs * STEPS / best_s, first_s
 
 
-def kernel_steps_per_second(num_envs: int, turns: int) -> float:
-    """Of the quickest turn of the C kernel of alice_and_bob."""
-    params = build(compose("train", ["env=alice_and_bob"]).env.sim)
-    draw = torch.Generator().manual_seed(0)
-    action = torch.randint(5, (params.num_agents, num_envs), generator=draw, dtype=torch.int32)
-    step = GridKernel(params).bound(opening_state(params, torch.arange(num_envs)), action)
+def grid_step(config: Any, num_envs: int) -> Callable[[], object]:
+    """A step of alice_and_bob in C."""
+    params = build(config.env.sim)
+    action = torch.randint(5, (params.num_agents, num_envs), dtype=torch.int32)
+    opening = grid.opening_state(params, torch.arange(num_envs))
+    return GridKernel(params).bound(opening, action)
+
+
+def coverage_step(config: Any, num_envs: int) -> Callable[[], object]:
+    """A step of coverage in C."""
+    params = build(config.env.sim)
+    action = 2.0 * torch.rand(3, params.num_drones, num_envs) - 1.0
+    opening = coverage.opening_state(params, torch.arange(num_envs))
+    kernel = CoverageKernel(params, build(config.env.observation), build(config.env.reward))
+    return kernel.bound(opening, action)
+
+
+KERNELS = {"alice_and_bob": grid_step, "coverage": coverage_step}
+
+
+def kernel_steps_per_second(name: str, case: Case, turns: int) -> float:
+    """Of the quickest turn of the kernel in C."""
+    torch.manual_seed(0)
+    config = compose("train", [f"env={name}", *case.overrides])
+    step = KERNELS[name](config, case.num_envs)
     step()
-    return num_envs * STEPS / min(turn_s(step) for _ in range(turns))
+    return case.num_envs * STEPS / min(turn_s(step) for _ in range(turns))
 
 
 def main() -> None:
@@ -95,8 +116,8 @@ def main() -> None:
                 f"{name:<16} {case.num_envs:>6} {mode:>8} {speed:>12,.0f} {first_s:>13.1f}{goal}",
                 flush=True,
             )
-        if name == "alice_and_bob":
-            speed = kernel_steps_per_second(case.num_envs, options.turns)
+        if name in KERNELS:
+            speed = kernel_steps_per_second(name, case, options.turns)
             print(f"{name:<16} {case.num_envs:>6} {'in C':>8} {speed:>12,.0f}", flush=True)
 
 
