@@ -1,51 +1,109 @@
-"""Drone navigation without a policy: env steps per CPU second, compiled and eager, and memory over time."""
+"""Drone navigation without a policy: env steps per CPU second, compiled and eager, and memory over time.
+
+    .venv/bin/python scripts/bench_navigation_simulator.py [--env navigation] [--set shield=on --no-kernel]
+
+What the simulator does in a decision is measured in C too (scripts/navigation_kernel.c), in turns with the
+compiled simulator and with the whole compiled step, which also has shield, reward, observation, statistics
+and restarts. Processor time is counted, so that a busy machine spoils little; read the ratios.
+"""
 
 import argparse
 import resource
 import time
+from typing import Any
 
 import torch
 
+from bench_simulator import alternate
+from navigation_kernel import NavigationKernel, under_way
+from navrl.compiled import Compiled
 from navrl.config import build, compose
+from navrl.sims.navigation import advance
+from navrl.sims.packing import Packed, Packing, pack
 
 _WARM_UP = 10
 
 
 def main() -> None:
-    """Print one line per way of running."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print one line per way of running, then the kernel beside the compiled ones."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--env", default="navigation_compat")
     parser.add_argument("--num-envs", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--turns", type=int, default=15, help="of which the median counts, in C")
+    parser.add_argument("--no-kernel", action="store_true", help="do without gcc")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    for mode in ("on", "off"):
-        first_s, rate, growth_mb = measure(options, mode)
-        name = "compiled" if mode == "on" else "eager"
+    envs = {}
+    for mode, name in (("on", "compiled"), ("off", "eager")):
+        envs[mode] = env = make(options, mode)
+        first_s, rate, growth_mb = measure(env, options.steps)
         print(
             f"{name:<9} first step {first_s:5.1f} s   {rate:9,.0f} env steps/s   "
-            f"memory grew by {growth_mb:.1f} MB in {options.steps} steps"
+            f"memory grew by {growth_mb:.1f} MB in {options.steps} steps",
+            flush=True,
         )
+    if not options.no_kernel:
+        show(options.num_envs, compare(envs["on"], options.turns))
 
 
-def measure(options: argparse.Namespace, mode: str) -> tuple[float, float, float]:
-    """CPU seconds of the first step, env steps per CPU second of the median one, and growth in MB."""
+def make(options: argparse.Namespace, mode: str) -> Any:
+    """The env that is measured."""
     config = compose("train", [f"env={options.env}", f"compile={mode}", *options.set])
-    env = build(config.env)(num_envs=options.num_envs, device="cpu", seed=0)
-    root = env.reset()
+    return build(config.env)(num_envs=options.num_envs, device="cpu", seed=0)
+
+
+def measure(env: Any, steps: int) -> tuple[float, float, float]:
+    """CPU seconds of the first step, env steps per CPU second of the median one, and growth in MB."""
+    root, num_envs = env.reset(), env.batch_size[0]
     torch.manual_seed(0)
     times = []
-    for step in range(_WARM_UP + options.steps):
+    for step in range(_WARM_UP + steps):
         if step == _WARM_UP:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        root.set("action", torch.rand(options.num_envs, 3) * 2.0 - 1.0)
+        root.set("action", torch.rand(num_envs, 3) * 2.0 - 1.0)
         started = time.thread_time()
         _, root = env.step_and_maybe_reset(root)
         times.append(time.thread_time() - started)
-    median = sorted(times[_WARM_UP:])[options.steps // 2]
+    median = sorted(times[_WARM_UP:])[steps // 2]
     growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return times[0], options.num_envs / median, growth / 1024.0
+    return times[0], num_envs / median, growth / 1024.0
+
+
+@torch.no_grad()
+def compare(env: Any, turns: int) -> dict[str, float]:
+    """Median microseconds, in turns: the decision in C, the compiled one, the whole compiled step."""
+    params, grid, worlds = env.params, env.worlds.grid, env.worlds.openings.worlds
+    draw = torch.Generator().manual_seed(0)
+    root = env.reset()
+    state, command = under_way(params, env.navigation_state, draw)
+    packing, packed = Packing(state), pack(state)
+
+    def decide(packed: Packed, command: torch.Tensor) -> Packed:
+        return pack(advance(params, grid, worlds, packing.unpack(packed), command, command))
+
+    def step() -> None:
+        nonlocal root
+        _, root = env.step_and_maybe_reset(root.set("action", action))
+
+    decision, action = Compiled(decide, "on"), command.t() / params.speed_limit_mps
+    sections = {
+        "in C": NavigationKernel(params, grid, worlds).bound(state, command),
+        "compiled": lambda: decision(packed, command),
+        "compiled, whole step": step,
+    }
+    return alternate(sections, turns)
+
+
+def show(num_envs: int, times_us: dict[str, float]) -> None:
+    """A line for every section; the ratio is the time in C over that of the section."""
+    print("\na decision, in turns           env steps/s   ratio")
+    for name, value_us in times_us.items():
+        ratio = times_us["in C"] / value_us
+        print(f"{name:<24}{num_envs / value_us * 1e6:>18,.0f}{ratio:>8.3f}")
 
 
 if __name__ == "__main__":
