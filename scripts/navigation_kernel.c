@@ -4,9 +4,9 @@
  * cheapest form that float32 cannot tell from theirs. navigation_kernel.py compiles it, with the constants of
  * conf/env/navigation*.yaml as macros. What the simulator leaves as it was is not written again.
  *
- * Three things are done here that tensors cannot do. Obstacles farther than the lidar reaches are left out, and
- * of a scan only those rays are cut with an obstacle that can meet it. A moving obstacle draws a goal only
- * when it needs one.
+ * A moving obstacle draws a goal only when it needs one. With SHORTCUTS, which tensors cannot take, the empty
+ * places of a cell's list and obstacles out of reach are left out, and an obstacle is cut with those rays only
+ * that can meet it; else every ray with every place of the list, as in navrl/sims/lidar.py.
  */
 #include <math.h>
 #include <stdint.h>
@@ -346,7 +346,7 @@ STAGE int aim(const Sight *s, int i, float square_radius)
     angle = x < 0.0f ? 3.14159265f - angle : angle;
     angle = y < 0.0f ? -angle : angle;
     int beam = (int)(angle * (BEAMS / 6.28318531f) + (BEAMS + 0.5f)) - WINDOW / 2;
-    int wide = square_radius > (x * x + y * y) * (WIDEST_SIN * WIDEST_SIN);
+    int wide = !SHORTCUTS | (square_radius > (x * x + y * y) * (WIDEST_SIN * WIDEST_SIN));
     return wide ? -1 : beam >= BEAMS ? beam - BEAMS : beam;
 }
 
@@ -354,7 +354,7 @@ STAGE int aim(const Sight *s, int i, float square_radius)
 STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *list, const float *at, float *nearest)
 {
     int count = 0;
-    for (; count < BOX_SLOTS && list[count] < BOXES - 1; count++) {
+    for (; count < BOX_SLOTS && (!SHORTCUTS | (list[count] < BOXES - 1)); count++) {
         long p = world * BOXES + list[count];
         s->x[count] = w.x[p], s->y[count] = w.y[p], s->cos[count] = w.cos[p], s->sin[count] = w.sin[p];
         s->half_x[count] = w.half_x[p], s->half_y[count] = w.half_y[p];
@@ -372,7 +372,7 @@ STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *lis
         float out_x = most(size(along) - half_x, 0.0f), out_y = most(size(across) - half_y, 0.0f);
         float square = out_x * out_x + out_y * out_y, above = most(most(s->low[i], -s->high[i]), 0.0f);
         found = i < count ? least(found, square + above * above) : found;
-        s->seen[i] = (square < RANGE_M * RANGE_M) & at_height(s, i);
+        s->seen[i] = ((square < RANGE_M * RANGE_M) & at_height(s, i)) | !SHORTCUTS;
         s->window[i] = aim(s, i, half_x * half_x + half_y * half_y);
     }
     *nearest = found;
@@ -383,7 +383,7 @@ STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *lis
 STAGE int find_rounds(Sight *restrict s, Worlds w, long world, const int32_t *list, const float *at, float *nearest)
 {
     int count = 0;
-    for (; count < CYLINDER_SLOTS && list[count] < CYLINDERS - 1; count++) {
+    for (; count < CYLINDER_SLOTS && (!SHORTCUTS | (list[count] < CYLINDERS - 1)); count++) {
         long p = world * CYLINDERS + list[count];
         s->x[SLOTS + count] = w.round_x[p], s->y[SLOTS + count] = w.round_y[p];
         s->radius[count] = w.radius[p];
@@ -398,7 +398,7 @@ STAGE int find_rounds(Sight *restrict s, Worlds w, long world, const int32_t *li
         float outside = most(root(east * east + north * north) - radius, 0.0f);
         float above = most(most(s->low[slot], -s->high[slot]), 0.0f);
         found = i < count ? least(found, outside * outside + above * above) : found;
-        s->seen[slot] = (outside < RANGE_M) & at_height(s, slot);
+        s->seen[slot] = ((outside < RANGE_M) & at_height(s, slot)) | !SHORTCUTS;
         s->window[slot] = aim(s, slot, radius * radius);
     }
     *nearest = found;

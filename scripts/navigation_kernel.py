@@ -35,11 +35,14 @@ class Outcome(NamedTuple):
 class NavigationKernel:
     """scripts/navigation_kernel.c, compiled for these constants and for tables of this size."""
 
-    def __init__(self, params: NavigationParams, grid: Grid, worlds: Worlds) -> None:
+    def __init__(
+        self, params: NavigationParams, grid: Grid, worlds: Worlds, *, shortcuts: bool
+    ) -> None:
         _check_known(params)
         self._near_count = params.near_count
         self._tables = worlds
-        library = compiled(KERNEL, _macros(params, grid, worlds), FAST)
+        macros = _macros(params, grid, worlds) | {"SHORTCUTS": int(shortcuts)}
+        library = compiled(KERNEL, macros, FAST)
         library.prepare()
         self._advance = library.advance
 

@@ -32,9 +32,9 @@ def small_env(name: str) -> NavigationEnv:
     return env
 
 
-def made(env: NavigationEnv, **changes: object) -> NavigationKernel:
-    tables = env.worlds
-    return NavigationKernel(env.params._replace(**changes), tables.grid, tables.openings.worlds)
+def made(env: NavigationEnv, *, shortcuts: bool = True, **changes: object) -> NavigationKernel:
+    params, tables = env.params._replace(**changes), env.worlds
+    return NavigationKernel(params, tables.grid, tables.openings.worlds, shortcuts=shortcuts)
 
 
 def opened(env: NavigationEnv, draw: torch.Generator) -> NavigationState:
@@ -95,11 +95,12 @@ def happened(before: NavigationState, after: NavigationState) -> dict[str, int]:
 
 
 @needs_gcc
+@pytest.mark.parametrize("shortcuts", [True, False])
 @pytest.mark.parametrize("name", ["navigation_compat", "navigation"])
-def test_the_kernel_is_the_simulator(name):
+def test_the_kernel_is_the_simulator(name, shortcuts):
     env, draw = small_env(name), torch.Generator().manual_seed(0)
     params, grid, worlds = env.params, env.worlds.grid, env.worlds.openings.worlds
-    kernel, state = made(env), opened(env, draw)
+    kernel, state = made(env, shortcuts=shortcuts), opened(env, draw)
     counts, different = Counter(), Counter()
     for _ in range(STEPS):
         command = commands(params, draw)
