@@ -31,7 +31,7 @@ enum { GO_ON, HALT, TURN };                         /* and does at the end of a 
 #define FAR_M 1e6f      /* where obstacles lie that are not there */
 #define NO_HIT_M 1e9f   /* what no ray reaches */
 #define LEAST_M 1e-6f   /* a shorter way has no direction */
-#define NOT_ZERO 1.2345e-13f
+#define NOT_ZERO 1.2345e-13f /* added to components of directions before a division, as in navrl/sims/lidar.py */
 #define COLUMN_Z_M 2.5f
 
 #define SIMD _Pragma("omp simd")
@@ -350,7 +350,7 @@ STAGE int aim(const Sight *s, int i, float square_radius)
     return wide ? -1 : beam >= BEAMS ? beam - BEAMS : beam;
 }
 
-/* How many boxes the cell lists; *nearest is the squared distance to the nearest of them. */
+/* How many boxes the cell lists, seen from `at`: x, y, z, then cosine and sine of the heading; *nearest is the squared distance to the nearest of them. */
 STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *list, const float *at, float *nearest)
 {
     int count = 0;
@@ -506,11 +506,11 @@ STAGE void conclude(Block *restrict b, State in, State out, long n, long k)
         float x = in.goal[e] - b->x[j], y = in.goal[n + e] - b->y[j], z = in.goal[2 * n + e] - b->z[j];
         int had = in.reached[e], at_goal = x * x + y * y + z * z < GOAL_RADIUS_M * GOAL_RADIUS_M;
         int hit = b->gap[j] < BODY_M, struck = b->hit_moving[j];
-        int out_ = (b->z[j] < FLOOR_M) | (b->z[j] > CEILING_M);
-        out_ |= (size(b->x[j]) > SIDE_LIMIT_M) | (size(b->y[j]) > SIDE_LIMIT_M);
-        out.reached[e] = (uint8_t)(had | (at_goal & !(hit | struck | out_)));
+        int strayed = (b->z[j] < FLOOR_M) | (b->z[j] > CEILING_M);
+        strayed |= (size(b->x[j]) > SIDE_LIMIT_M) | (size(b->y[j]) > SIDE_LIMIT_M);
+        out.reached[e] = (uint8_t)(had | (at_goal & !(hit | struck | strayed)));
         out.hit_static[e] = (uint8_t)hit, out.hit_moving[e] = (uint8_t)(struck & !hit);
-        out.outside[e] = (uint8_t)(out_ & !hit & !struck), out.at_goal[e] = (uint8_t)at_goal;
+        out.outside[e] = (uint8_t)(strayed & !hit & !struck), out.at_goal[e] = (uint8_t)at_goal;
         float flying = had ? 0.0f : 1.0f;
         out.static_gap[e] = b->gap[j];
         out.time[e] = in.time[e] + DECISION_S * flying, out.path[e] = in.path[e] + b->way[j] * flying;
