@@ -350,7 +350,8 @@ STAGE int aim(const Sight *s, int i, float square_radius)
     return wide ? -1 : beam >= BEAMS ? beam - BEAMS : beam;
 }
 
-/* How many boxes the cell lists, seen from `at`: x, y, z, then cosine and sine of the heading; *nearest is the squared distance to the nearest of them. */
+/* How many boxes the cell lists, seen from `at`: x, y, z, then cosine and sine of the heading.
+ * *nearest is the squared distance to the nearest of them. */
 STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *list, const float *at, float *nearest)
 {
     int count = 0;
