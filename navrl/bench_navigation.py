@@ -14,7 +14,7 @@ import torch
 from navrl import __version__
 from navrl.config import ConfigError, group_option, run_plain
 from navrl.evaluate import play, summarise
-from navrl.options import check_writable, set_threads
+from navrl.options import check_writable, prepare_process
 from navrl.record import to_json, write_atomically
 from navrl.sims.difficulty import Difficulty
 from navrl.sims.moving_params import KINDS
@@ -58,7 +58,7 @@ def bench(options: argparse.Namespace) -> None:
         raise ConfigError("nothing to fly; name a policy, or leave --no-planners out")
     if options.output is not None:
         check_writable(options.output)
-    set_threads(options.threads)
+    prepare_process(options.threads)
     rows: list[Row] = []
     sys.stdout.write(_line(("policy", "shield", "static", "moving", *_RATES, *_MEANS)))
     for policy in policies:

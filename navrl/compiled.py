@@ -42,7 +42,12 @@ _AUTOCAST = {
 
 # For what is made of matrix products, which want Inductor's own settings but for one: it would not vectorise
 # what reads columns of rows, such as the logits of one choice.
-_PRODUCTS = {"cpp.enable_tiling_heuristics": False, _CACHEABLE: _AUTOCAST}
+_PRODUCTS = {
+    "cpp.enable_tiling_heuristics": False,
+    "size_asserts": False,  # small networks are a matter of microseconds
+    "alignment_asserts": False,
+    _CACHEABLE: _AUTOCAST,
+}
 
 # What a step reads besides tensors never changes; to check it costs more than the step's overhead.
 _GUARDS: dict[str, Any] = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}

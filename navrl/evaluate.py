@@ -17,7 +17,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from navrl import __version__
 from navrl.config import ConfigError, group_option, run_main, to_json
 from navrl.league_table import find_league, league_record, league_table
-from navrl.options import MOST_ENVS, check_whole, check_writable, enough_memory, set_threads
+from navrl.options import MOST_ENVS, check_whole, check_writable, enough_memory, prepare_process
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
 from navrl.stats import Interval, mean_interval, wilson
@@ -36,7 +36,7 @@ _CHANGES = ("opponent", "shield")  # groups that a command may change in a run
 
 def evaluate(cfg: DictConfig) -> None:
     """The command."""
-    set_threads(cfg.threads)
+    prepare_process(cfg.threads)
     output = None if cfg.output is None else check_writable(Path(cfg.output), "output")
     if cfg.league is not None:
         path, payoff = find_league(str(cfg.league))

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from navrl.config import from_json, to_json
 from navrl.evaluate import measure
-from navrl.options import set_threads
+from navrl.options import prepare_process
 from navrl.subject import build_env, build_policy
 
 _WORKER = "from navrl.examiners import serve; serve()"
@@ -190,7 +190,7 @@ def serve() -> None:
 
 def _serve(pipe: Connection) -> None:
     cfg = from_json(pipe.recv())
-    set_threads(cfg.threads)
+    prepare_process(cfg.threads)
     home = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
     pipe.send(_READY)
     while True:

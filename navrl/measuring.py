@@ -18,7 +18,7 @@ from navrl.agents.recurrence import FRESH, HIDDEN
 from navrl.agents.team import CENTRAL, as_one_agent
 from navrl.config import build
 from navrl.envs.base import BatchedEnv
-from navrl.options import pick_device, set_threads
+from navrl.options import pick_device, prepare_process
 from navrl.sections import Sections, Spread
 from navrl.subject import install_opponent
 
@@ -38,7 +38,7 @@ class Training:
     """What `navrl train` builds of these options, without curriculum, checkpoints and logs."""
 
     def __init__(self, cfg: DictConfig) -> None:
-        set_threads(cfg.threads)
+        prepare_process(cfg.threads)
         self.device = pick_device(cfg.device)
         torch.manual_seed(cfg.seed)
         self.steps, self.frames = cfg.rollout_steps, cfg.num_envs * cfg.rollout_steps

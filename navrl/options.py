@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
+from navrl.allocator import keep_freed_memory
 from navrl.config import ConfigError, build
 from navrl.sims.combat_params import CombatParams
 
@@ -74,8 +75,9 @@ def allow_lag(cfg: DictConfig, agent: Any, make_collector: Any) -> None:
     agent.allow_lag()
 
 
-def set_threads(threads: int | None) -> None:
-    """torch's threads, unless null."""
+def prepare_process(threads: int | None) -> None:
+    """On so many of torch's threads, unless null, and with an allocator that keeps its memory."""
+    keep_freed_memory()
     if threads is None:
         return
     if type(threads) is not int or threads < 1:

@@ -17,7 +17,7 @@ from navrl.config import ConfigError, build, compose, group_option, run_plain
 from navrl.loggers.format import duration
 from navrl.opponents.base import Pilot
 from navrl.opponents.match import play_both_ways
-from navrl.options import check_writable, fight_params, pick_device, set_threads
+from navrl.options import check_writable, fight_params, pick_device, prepare_process
 from navrl.ratings import Payoff, Rating, bradley_terry
 from navrl.record import to_json as json_text
 from navrl.record import write_atomically
@@ -56,7 +56,7 @@ def tournament(options: argparse.Namespace) -> None:
     """The command."""
     _check(options)
     config = compose("train", options.overrides)
-    set_threads(config.threads)
+    prepare_process(config.threads)
     device = pick_device(config.device)
     params = fight_params(config)
     scenario = build(config.env.scenario).checked()

@@ -27,7 +27,7 @@ from navrl.examiners import examiner
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
-from navrl.options import allow_lag, check_whole, enough_memory, pick_device, set_threads
+from navrl.options import allow_lag, check_whole, enough_memory, pick_device, prepare_process
 from navrl.profiling import profiler_for
 from navrl.records import Records, restore, save, state_of
 from navrl.rollouts import episode_metrics, episode_sums
@@ -195,7 +195,7 @@ def _loop(
 
 def _build(start: Start) -> Learners:
     cfg = start.cfg
-    set_threads(cfg.threads)
+    prepare_process(cfg.threads)
     device = pick_device(cfg.device)
     foreign = start.saved is not None  # then somebody else may have written env and agent
     random.seed(cfg.seed)

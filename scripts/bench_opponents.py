@@ -22,7 +22,7 @@ from navrl.measuring import alternate
 from navrl.opponents.base import Command, Pilot
 from navrl.opponents.frozen import Frozen, Seat
 from navrl.opponents.league import League
-from navrl.options import set_threads
+from navrl.options import prepare_process
 from navrl.rollouts import SyncCollector
 from navrl.sims.combat_state import CombatParams, CombatState
 
@@ -64,7 +64,7 @@ def verdict(share: float) -> str:
 
 def measure(overrides: list[str], opponents: tuple[str, ...], repeats: int) -> dict[str, float]:
     """Median milliseconds of a rollout against each of them, and against nobody."""
-    set_threads(compose("train", overrides).threads)
+    prepare_process(compose("train", overrides).threads)
     sections: dict[str, Callable[[], object]] = {}
     for name in (NOBODY, *opponents):
         _, rollouts = collection(overrides, name)

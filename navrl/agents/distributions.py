@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from navrl.agents.gamma import digamma, lgamma
+
 # Samples keep off the edges of their interval, where the density is zero or infinite.
 _EDGE = 1e-6
 _LEAST_UNIFORM = 2.0**-25  # half the step between uniform numbers
@@ -81,11 +83,15 @@ class ScaledBeta(ActionDistribution):
     """
 
     def __init__(self, alpha: Tensor, beta: Tensor, low: Tensor, high: Tensor) -> None:
-        self._alpha, self._beta, self._low, self._width = alpha, beta, low, high - low
-        self._log_norm = alpha.lgamma() + beta.lgamma() - (alpha + beta).lgamma()
         super().__init__(
             batch_shape=alpha.shape[:-1], event_shape=alpha.shape[-1:], validate_args=False
         )
+        self._alpha, self._beta, self._low, self._width = alpha, beta, low, high - low
+        # A column by itself is one loop over rows to a compiler; columns side by side are one for each row.
+        self._columns = list(zip(alpha.unbind(-1), beta.unbind(-1), strict=True))
+        self._log_norms = [
+            lgamma(one) + lgamma(other) - lgamma(one + other) for one, other in self._columns
+        ]
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """One action per row: the share of one gamma variate in a sum of two."""
@@ -101,16 +107,25 @@ class ScaledBeta(ActionDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Sum over columns, of the density in the units of the action."""
-        share = ((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE)
-        kernel = (self._alpha - 1.0) * share.log() + (self._beta - 1.0) * (-share).log1p()
-        return (kernel - self._log_norm - self._width.log()).sum(-1)
+        shares = ((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE).unbind(-1)
+        kernels = [
+            (alpha - 1.0) * share.log() + (beta - 1.0) * (-share).log1p() - log_norm
+            for (alpha, beta), share, log_norm in zip(
+                self._columns, shares, self._log_norms, strict=True
+            )
+        ]
+        return torch.stack(kernels).sum(0) - self._width.log().sum()
 
     def entropy(self) -> Tensor:
         """Sum over columns, nats, of the density in the units of the action."""
-        alpha, beta, total = self._alpha, self._beta, self._alpha + self._beta
-        kernel = (alpha - 1.0) * alpha.digamma() + (beta - 1.0) * beta.digamma()
-        spread = (total - 2.0) * total.digamma()
-        return (self._log_norm - kernel + spread + self._width.log()).sum(-1)
+        entropies = [
+            log_norm
+            - (alpha - 1.0) * digamma(alpha)
+            - (beta - 1.0) * digamma(beta)
+            + (alpha + beta - 2.0) * digamma(alpha + beta)
+            for (alpha, beta), log_norm in zip(self._columns, self._log_norms, strict=True)
+        ]
+        return torch.stack(entropies).sum(0) + self._width.log().sum()
 
 
 class BoundedAndBinary(ActionDistribution):

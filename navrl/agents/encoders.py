@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torchrl.data import Bounded, Composite, TensorSpec
 
+from navrl.agents.products import Linear
+
 _ACTIVATIONS = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
@@ -40,11 +42,12 @@ class Normaliser(nn.Module):
     @torch.no_grad()
     def update(self, rows: Tensor, counted: Tensor | bool = True) -> None:
         """Merge a batch (B, F); rows that are not finite, or not `counted` (B, 1), do not count."""
-        finite = rows.isfinite().all(-1, keepdim=True) & counted
+        # A row is finite if its sum is. The rest works in one buffer: new memory costs more than sums.
+        finite = rows.sum(-1, keepdim=True).isfinite() & counted
         rows = torch.where(finite, rows, 0.0)
         size = finite.sum().to(torch.float64)
         mean = rows.sum(0) / size.clamp_min(1.0)
-        variance = (torch.where(finite, rows - mean, 0.0) ** 2).sum(0) / size.clamp_min(1.0)
+        variance = rows.sub_(mean).mul_(finite).square_().sum(0) / size.clamp_min(1.0)
         total = (self.count + size).clamp_min(1.0)
         share = size / total
         shift = mean - self.mean
@@ -165,7 +168,7 @@ def activation_of(name: str) -> nn.Module:
 
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     """An orthogonal layer of this gain, without a bias at first."""
-    layer = nn.Linear(inputs, outputs)
+    layer = Linear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer

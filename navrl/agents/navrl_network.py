@@ -23,6 +23,7 @@ from navrl.agents.encoders import (
 )
 from navrl.agents.heads import BetaHead, head_for
 from navrl.agents.networks import Critic, NetworkOptions, Policy
+from navrl.agents.products import Linear
 from navrl.agents.recurrence import NoRecurrence
 from navrl.agents.scans import scan_encoder
 from navrl.agents.team import action_of, frames_of, group_of
@@ -134,5 +135,5 @@ def _normed(inputs: int, sizes: Sequence[int], activation: str) -> nn.Sequential
     """Linear layers, each with an activation and then a normalisation."""
     layers: list[Any] = []
     for before, width in itertools.pairwise([inputs, *sizes]):
-        layers += [nn.Linear(before, width), activation_of(activation), nn.LayerNorm(width)]
+        layers += [Linear(before, width), activation_of(activation), nn.LayerNorm(width)]
     return nn.Sequential(*layers)

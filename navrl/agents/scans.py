@@ -4,6 +4,7 @@ from torch import Tensor, cat, nn
 from torch.nn import functional
 
 from navrl.agents.encoders import Scan, dense
+from navrl.agents.products import Linear
 
 _MLP_SIZES = (256, 128)
 _CHANNELS = 16
@@ -38,7 +39,7 @@ class ScanCnn(nn.Module):
             convolution(_CHANNELS, _CHANNELS, (5, 3), stride=(2, 2), padding=(2, 1)),
             nn.ELU(),
             nn.Flatten(),
-            nn.Linear(_CHANNELS * left, _OUTPUTS),
+            Linear(_CHANNELS * left, _OUTPUTS),
             nn.LayerNorm(_OUTPUTS),
         )
         self.outputs, self._scale = _OUTPUTS, 1.0 / scan.largest

@@ -11,6 +11,7 @@ import torch
 from omegaconf import DictConfig
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from navrl.options import prepare_process
 from peers.fights import Work, configuration, work_of
 
 CONTESTANTS = ("navrl_ppo", "floor", "rsl_rl", "skrl", "stable_baselines3", "torchrl_stock")
@@ -20,7 +21,7 @@ WARMING = 2  # turns
 def main() -> None:
     """Build all, warm and check them, measure them in turns, print."""
     repeats, overrides = int(sys.argv[1]), sys.argv[2:]
-    torch.set_num_threads(1)
+    prepare_process(threads=1)  # with the same allocator for all
     cfg = configuration(overrides)
     work = work_of(cfg)
     with contextlib.redirect_stdout(sys.stderr):  # where some tell of their networks

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from navrl.agents.encoders import linear
+from navrl.agents.products import Linear
 
 _SMALL = 0.01  # gain of layers in sums, so that a block begins as nearly the identity
 _GAIN = 2.0**0.5
@@ -17,7 +18,7 @@ class Attention(nn.Module):
     def __init__(self, *, width: int, heads: int, causal: bool) -> None:
         super().__init__()
         self.query, self.value, self.out = (linear(width, width, _SMALL) for _ in range(3))
-        self.key = nn.Linear(width, width, bias=False)  # which would raise all weights alike
+        self.key = Linear(width, width, bias=False)  # which would raise all weights alike
         nn.init.orthogonal_(self.key.weight, _SMALL)
         self.heads, self.causal = heads, causal
         self._scale = 1.0 / math.sqrt(width // heads)
