@@ -22,6 +22,7 @@ from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
 from navrl.config import build, compose
+from navrl.options import prepare_process
 
 WAYS = {
     "alone": "sync,stepwise,compressed",
@@ -40,7 +41,7 @@ def main() -> None:
     ways = options.pop("collectors", WAYS[what]).split(",")
     repeats = int(options.pop("repeats", 5))
     overrides = [f"{name}={value}" for name, value in options.items()]
-    torch.set_num_threads(compose("train", overrides).threads)
+    prepare_process(compose("train", overrides).threads)
     {"alone": alone, "learning": learning, "memory": memory}[what](ways, overrides, repeats)
 
 

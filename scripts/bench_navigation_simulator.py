@@ -19,6 +19,7 @@ from bench_simulator import alternate
 from navigation_kernel import NavigationKernel, under_way
 from navrl.compiled import Compiled
 from navrl.config import build, compose
+from navrl.options import prepare_process
 from navrl.sims.navigation import advance
 from navrl.sims.packing import Packed, Packing, pack
 
@@ -41,7 +42,7 @@ def main() -> None:
         "--no-kernel", action="store_true", help="do without C, which knows drone=second_order only"
     )
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_process(threads=1)
     envs = {}
     for mode, name in (("on", "compiled"), ("off", "eager")):
         envs[mode] = env = make(options, mode)

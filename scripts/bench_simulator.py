@@ -23,6 +23,7 @@ import torch
 from combat_kernel import Kernel, check_agreement, random_opening, random_orders
 from navrl.compiled import Compiled
 from navrl.config import build, compose
+from navrl.options import prepare_process
 from navrl.sims.combat import advance
 from navrl.sims.combat_state import Action, CombatParams, CombatState
 from navrl.sims.packing import Packed, Packing, pack
@@ -157,7 +158,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--first-call", type=int, metavar="ENVS", help="print only its seconds")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_process(threads=1)
     if options.first_call:
         print(first_call_s(options.first_call))
         return

@@ -18,6 +18,7 @@ import torch
 from coverage_kernel import CoverageKernel
 from grid_kernel import GridKernel
 from navrl.config import build, compose
+from navrl.options import prepare_process
 from navrl.sims import coverage, grid
 
 
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5, help="of which the quickest counts")
     parser.add_argument("--compile", choices=["on", "off"], nargs="+", default=["off", "on"])
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    prepare_process(threads=1)
     print(f"{'env':<16} {'envs':>6} {'compile':>8} {'steps/s':>12} {'first step s':>13}")
     for name in options.env:
         case = CASES[name]

@@ -1,7 +1,7 @@
 """What several runs of one experiment say together.
 
-Final evaluations with the interval over seeds, how long it took until the training win rate stayed above a
-threshold, and how memory grew.
+Final evaluations with the interval over seeds, the mean of a metric in each quarter of training, how long it
+took until it stayed above a threshold, and how memory grew.
 
     .venv/bin/python scripts/summarise_runs.py multirun/combat-ppo/<sweep>/* [--threshold 0.8]
 """
@@ -30,6 +30,7 @@ def main() -> None:
     for run in sorted(path for path in options.runs if (path / "metrics.jsonl").is_file()):
         row = {
             **reached(run, options.metric, options.threshold),
+            **quarters(run, options.metric),
             **memory_growth(run),
             **finals(run),
         }
@@ -52,6 +53,19 @@ def reached(run: Path, metric: str, threshold: float) -> dict[str, float]:
             since, frames = seconds + row["time/iteration"], row["frames"]
         seconds += row["time/iteration"]
     return {"seconds_to_threshold": since, "frames_to_threshold": frames, "seconds": seconds}
+
+
+def quarters(run: Path, metric: str) -> dict[str, float]:
+    """Means of the metric in the first, second, third and last quarter of the frames."""
+    rows = [row for row in read_metrics(run / "metrics.jsonl") if metric in row]
+    frames = max((row["frames"] for row in rows), default=0.0)
+    means = {}
+    for number in range(1, 5):
+        low, high = (frames * edge / 4 for edge in (number - 1, number))
+        values = [row[metric] for row in rows if low < row["frames"] <= high]
+        if values:
+            means[f"{metric} in quarter {number}"] = statistics.fmean(values)
+    return means
 
 
 def memory_growth(run: Path) -> dict[str, float]:

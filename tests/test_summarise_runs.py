@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from summarise_runs import memory_growth, reached
+from summarise_runs import memory_growth, quarters, reached
 
 
 @pytest.fixture
@@ -36,3 +36,12 @@ def test_the_threshold_counts_once_it_is_kept(run):
     ]
     expected = {"seconds_to_threshold": 8.0, "frames_to_threshold": 40.0, "seconds": 12.0}
     assert reached(run(rows), "episode/win", 0.8) == expected
+
+
+def test_quarters_are_means_over_equal_shares_of_the_frames(run):
+    rows = [{"frames": 10 * i, "episode/win": float(i)} for i in range(1, 9)]
+    expected = {f"episode/win in quarter {n}": 2.0 * n - 0.5 for n in range(1, 5)}
+    assert quarters(run([*rows, {"frames": 80}]), "episode/win") == expected
+    assert quarters(run([{"frames": 10, "episode/win": 0.5}]), "episode/win") == {
+        "episode/win in quarter 4": 0.5
+    }

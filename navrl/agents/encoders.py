@@ -19,6 +19,7 @@ _ACTIVATIONS = {
 }
 _CLIP = 10.0
 _SET_DIMS = 2  # entities, features
+_ABSENT = 1e30  # lower than whatever is told of anybody who is there
 _SCAN_DIMS = 3  # 1, beams, rings
 
 
@@ -71,9 +72,11 @@ class EntityEncoder(nn.Module):
         present = present.unsqueeze(-1)
         # Not only the results of the absent: a NaN in there would come back as a gradient.
         told = self.layers(torch.where(present, entities, 0.0)).float()
-        mean = torch.where(present, told, 0.0).sum(-2) / present.sum(-2).clamp_min(1)
+        # Sums and products from here on, because all that is told is finite: many times as fast as choosing.
+        counted = present.to(told.dtype)
+        mean = (told * counted).sum(-2) / counted.sum(-2).clamp_min(1.0)
         # Not amax: its gradient, shared out among equals, takes as long as the rest of a gradient step.
-        highest = torch.where(present, told, torch.finfo(told.dtype).min).max(-2).values
+        highest = (told + (counted - 1.0) * _ABSENT).max(-2).values
         return torch.cat([mean, torch.where(present.any(-2), highest, 0.0)], -1)
 
 
