@@ -1,20 +1,34 @@
 """The C library's allocator, told to keep what it gets.
 
-By default glibc gives large tensors back to the system as soon as they are freed, and every new one is then
-mapped and zeroed page by page: a quarter of a PPO update on a CPU was that.
+By default glibc gives memory back to the system when much of the heap's end is free, and takes the largest
+blocks from the system one by one: large tensors that come and go are then mapped and zeroed page by page,
+again and again.
 """
 
 import contextlib
 import ctypes
+import os
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of malloc.h
-_KEPT_BYTES = 1 << 30  # at the top of the heap
+_KEPT_BYTES = 1 << 30  # free at the end of the heap
 _LARGEST_BYTES = 1 << 25  # of what comes from the heap; glibc allows no more
 
 
 def keep_freed_memory() -> None:
-    """Hold up to a GiB of freed memory for what comes next; nothing where the library is not glibc."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-        mallopt(_MMAP_THRESHOLD, _LARGEST_BYTES)
+    """Hold what is freed for what comes next, unless the environment says otherwise or this is not glibc."""
+    for name, number, value in (
+        ("MALLOC_TRIM_THRESHOLD_", _TRIM_THRESHOLD, _KEPT_BYTES),
+        ("MALLOC_MMAP_THRESHOLD_", _MMAP_THRESHOLD, _LARGEST_BYTES),
+    ):
+        if name not in os.environ:
+            _call("mallopt", number, value)
+
+
+def give_back_freed_memory() -> None:
+    """Let what is held now count as what is used."""
+    _call("malloc_trim", 0)
+
+
+def _call(function: str, *arguments: int) -> None:
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        getattr(ctypes.CDLL(None), function)(*arguments)

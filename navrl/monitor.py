@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from navrl.allocator import give_back_freed_memory
 from navrl.sections import Sections
 
 _MEBIBYTE = 1024.0 * 1024.0
@@ -99,6 +100,7 @@ def memory(device: torch.device) -> dict[str, float]:
 
 def reset_peak(device: torch.device) -> None:
     """Let the most memory held be counted from now on, where the system can."""
+    give_back_freed_memory()  # or what is held already would be the most that is ever held
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     if device.type == "cuda":

@@ -87,11 +87,8 @@ class ScaledBeta(ActionDistribution):
             batch_shape=alpha.shape[:-1], event_shape=alpha.shape[-1:], validate_args=False
         )
         self._alpha, self._beta, self._low, self._width = alpha, beta, low, high - low
-        # A column by itself is one loop over rows to a compiler; columns side by side are one for each row.
-        self._columns = list(zip(alpha.unbind(-1), beta.unbind(-1), strict=True))
-        self._log_norms = [
-            lgamma(one) + lgamma(other) - lgamma(one + other) for one, other in self._columns
-        ]
+        self._shapes = list(zip(_parts(alpha), _parts(beta), strict=True))
+        self._log_norms = [lgamma(a) + lgamma(b) - lgamma(a + b) for a, b in self._shapes]
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """One action per row: the share of one gamma variate in a sum of two."""
@@ -107,14 +104,13 @@ class ScaledBeta(ActionDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Sum over columns, of the density in the units of the action."""
-        shares = ((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE).unbind(-1)
+        shares = _parts(((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE))
+        parts = zip(self._shapes, shares, self._log_norms, strict=True)
         kernels = [
             (alpha - 1.0) * share.log() + (beta - 1.0) * (-share).log1p() - log_norm
-            for (alpha, beta), share, log_norm in zip(
-                self._columns, shares, self._log_norms, strict=True
-            )
+            for (alpha, beta), share, log_norm in parts
         ]
-        return torch.stack(kernels).sum(0) - self._width.log().sum()
+        return (torch.cat(kernels, -1) - self._width.log()).sum(-1)
 
     def entropy(self) -> Tensor:
         """Sum over columns, nats, of the density in the units of the action."""
@@ -123,9 +119,17 @@ class ScaledBeta(ActionDistribution):
             - (alpha - 1.0) * digamma(alpha)
             - (beta - 1.0) * digamma(beta)
             + (alpha + beta - 2.0) * digamma(alpha + beta)
-            for (alpha, beta), log_norm in zip(self._columns, self._log_norms, strict=True)
+            for (alpha, beta), log_norm in zip(self._shapes, self._log_norms, strict=True)
         ]
-        return torch.stack(entropies).sum(0) + self._width.log().sum()
+        return (torch.cat(entropies, -1) + self._width.log()).sum(-1)
+
+
+def _parts(columns: Tensor) -> tuple[Tensor, ...]:
+    """All columns (..., n) at once, or one by one for a compiler, to which each is then a loop over rows.
+
+    Of columns side by side it makes a loop of n for every row.
+    """
+    return torch.split(columns, 1, -1) if torch.compiler.is_compiling() else (columns,)
 
 
 class BoundedAndBinary(ActionDistribution):

@@ -19,7 +19,7 @@ _ACTIVATIONS = {
 }
 _CLIP = 10.0
 _SET_DIMS = 2  # entities, features
-_ABSENT = 1e30  # lower than whatever is told of anybody who is there
+_ABSENT = -1e30  # less than what is told of anybody who is there
 _SCAN_DIMS = 3  # 1, beams, rings
 
 
@@ -43,8 +43,9 @@ class Normaliser(nn.Module):
     @torch.no_grad()
     def update(self, rows: Tensor, counted: Tensor | bool = True) -> None:
         """Merge a batch (B, F); rows that are not finite, or not `counted` (B, 1), do not count."""
-        # A row is finite if its sum is. The rest works in one buffer: new memory costs more than sums.
-        finite = rows.sum(-1, keepdim=True).isfinite() & counted
+        # A row whose sum is finite is, and one of numbers that only overflow together tells nothing either.
+        # The rest works in one buffer: new memory costs more than sums.
+        finite = rows.sum(-1, keepdim=True, dtype=torch.float32).isfinite() & counted
         rows = torch.where(finite, rows, 0.0)
         size = finite.sum().to(torch.float64)
         mean = rows.sum(0) / size.clamp_min(1.0)
@@ -72,11 +73,11 @@ class EntityEncoder(nn.Module):
         present = present.unsqueeze(-1)
         # Not only the results of the absent: a NaN in there would come back as a gradient.
         told = self.layers(torch.where(present, entities, 0.0)).float()
-        # Sums and products from here on, because all that is told is finite: many times as fast as choosing.
+        # What is told of the absent is finite, so sums and products do: faster than to choose with where.
         counted = present.to(told.dtype)
         mean = (told * counted).sum(-2) / counted.sum(-2).clamp_min(1.0)
         # Not amax: its gradient, shared out among equals, takes as long as the rest of a gradient step.
-        highest = (told + (counted - 1.0) * _ABSENT).max(-2).values
+        highest = (told + (1.0 - counted) * _ABSENT).max(-2).values
         return torch.cat([mean, torch.where(present.any(-2), highest, 0.0)], -1)
 
 

@@ -2,9 +2,11 @@
 
 On a CPU torch multiplies float32 with MKL, which takes AVX-512 from Intel's CPUs alone. On others that have
 it oneDNN, which torch brings along and takes for bf16 anyway, is twice as fast. It is an operator of our own,
-because torch has its call without a gradient, and Inductor only for weights that never change.
+because torch has its call without a gradient, and Inductor only for weights that never change. It has
+gradients of the first order, and is no part of what torch.export could take elsewhere.
 """
 
+import contextlib
 from typing import Any
 
 import torch
@@ -15,7 +17,9 @@ def _by_onednn() -> bool:
     """Is this a CPU whose AVX-512 MKL leaves alone?"""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
-    cpu = torch.cpu.get_capabilities()
+    cpu: dict[str, Any] = {}
+    with contextlib.suppress(RuntimeError):  # where nothing tells what the CPU can do
+        cpu.update(torch.cpu.get_capabilities())
     return bool(cpu.get("avx512_f")) and "intel" not in str(cpu.get("cpu_name", "")).lower()
 
 
@@ -27,16 +31,25 @@ class Linear(nn.Linear):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows (..., inputs) to (..., outputs)."""
-        plain = rows.dtype == torch.float32 and not torch.is_autocast_enabled(rows.device.type)
-        if not (BY_ONEDNN and plain and rows.device.type == "cpu" and rows.numel()):
+        if not BY_ONEDNN or rows.device.type != "cpu" or not self._plain(rows):
             return super().forward(rows)
         if self.out_features == 1 and self.bias is not None and torch.compiler.is_compiling():
             # A loop that is fused with those around it, where a call takes longer than its arithmetic.
             return (rows * self.weight[0]).sum(-1, keepdim=True) + self.bias
         return torch.ops.navrl.product.default(rows, self.weight, self.bias)
 
+    def _plain(self, rows: Tensor) -> bool:
+        """Is all of it float32, and of the right size? What is not, torch multiplies or complains about."""
+        return (
+            rows.dtype == self.weight.dtype == torch.float32
+            and not torch.is_autocast_enabled("cpu")
+            and rows.shape[-1] == self.in_features
+            and rows.numel() > 0
+        )
+
 
 def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    bias = None if bias is None else bias.contiguous()  # oneDNN does not look
     return torch.ops.mkldnn._linear_pointwise.default(rows, weight, bias, "none", [], "")
 
 
@@ -45,19 +58,19 @@ def _shape(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _remember(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
-    rows, weight, bias = inputs
+    rows, weight, _ = inputs
     ctx.save_for_backward(rows, weight)
-    ctx.biased = bias is not None
 
 
-def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
     rows, weight = ctx.saved_tensors
     product = torch.ops.navrl.product.default
-    of_rows = product(upstream, weight.t(), None) if ctx.needs_input_grad[0] else None
+    for_rows, for_weight, for_bias = ctx.needs_input_grad
+    of_rows = product(upstream, weight.t(), None) if for_rows else None
     upstream, rows = (each.reshape(-1, each.shape[-1]) for each in (upstream, rows))
     # oneDNN is slower on a transposed view of the first; compiled, the copy is made along the way.
-    of_weight = product(upstream.t().contiguous(), rows.t(), None)
-    return of_rows, of_weight, upstream.sum(0) if ctx.biased else None
+    of_weight = product(upstream.t().contiguous(), rows.t(), None) if for_weight else None
+    return of_rows, of_weight, upstream.sum(0) if for_bias else None
 
 
 _NAME = "navrl::product"

@@ -1,5 +1,7 @@
 """Layers by oneDNN are the layers of torch, with their gradients; elsewhere they are torch's own."""
 
+import shutil
+
 import pytest
 import torch
 from torch.nn import functional
@@ -53,12 +55,41 @@ def test_outputs_and_gradients_are_those_of_the_formula(kind, bias, outputs):
     torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-5)
     for one, other in zip(gradients, wanted_gradients, strict=True):
         torch.testing.assert_close(one, other.float(), rtol=1e-5, atol=2e-5)
-        assert one.is_contiguous() or kind in ("columns", "every other", "repeated")
 
 
-def test_a_compiled_step_makes_the_gradients_of_an_eager_one():
+@pytest.mark.parametrize("kind", ROWS)
+def test_what_is_said_of_the_operator_holds(kind):
+    if kind == "none":
+        pytest.skip("layers leave no rows to torch")
+    weight, bias = torch.randn(8, 24, requires_grad=True), torch.randn(8, requires_grad=True)
+    arguments = (ROWS[kind]().requires_grad_(), weight, bias)
+    torch.library.opcheck(torch.ops.navrl.product.default, arguments)
+
+
+def test_gradients_come_from_sums_and_biases_from_views():
     torch.manual_seed(0)
-    layers = torch.nn.Sequential(Linear(24, 32), torch.nn.ReLU(), Linear(32, 3))
+    layer, rows = Linear(24, 8), torch.randn(37, 24)
+    layer.bias = torch.nn.Parameter(torch.randn(16)[::2])
+    out, wanted = exact(layer, rows, torch.ones(37, 8))
+    torch.testing.assert_close(layer(rows), out.float(), rtol=1e-5, atol=1e-5)
+    layer(rows).sum().backward()  # whose gradient is one number, repeated
+    torch.testing.assert_close(layer.weight.grad, wanted[1].float(), rtol=1e-5, atol=2e-5)
+
+
+def test_rows_of_another_width_or_type_are_refused_in_words_of_torch():
+    layer = Linear(24, 8)
+    with pytest.raises(RuntimeError, match="37x23 and 24x8"):
+        layer(torch.randn(37, 23))
+    with pytest.raises(RuntimeError, match="dtype"):
+        layer.double()(torch.randn(37, 24))
+    assert Linear(24, 8, device="meta")(torch.empty(2, 24, device="meta")).shape == (2, 8)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_compiled_step_makes_the_gradients_of_an_eager_one(outputs):
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(Linear(24, 32), torch.nn.ReLU(), Linear(32, outputs))
     rows, parameters = torch.randn(64, 24), list(layers.parameters())
 
     def gradients(rows):
