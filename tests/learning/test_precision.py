@@ -33,7 +33,8 @@ def test_curves_of_bf16_are_within_the_spread_of_those_of_fp32(tmp_path):
         differences = [ours[name] - theirs[name] for ours, theirs in zip(bf16, fp32, strict=True)]
         spread = mean_interval(differences, confidence=0.99)  # of six, so that chance fails in few
         assert spread.low <= 0.0 <= spread.high, (name, differences)
-        assert abs(spread.mean) < 0.1, (name, differences)  # a spread may be wide
+        if "quarter" in name:  # of which each is a mean over hundreds of fights a seed
+            assert abs(spread.mean) < 0.05, (name, differences)
     # And both have learned, or equal curves would say nothing.
     for runs in (fp32, bf16):
         assert all(run["eval/pursuit/win"] > 0.8 for run in runs)
