@@ -58,6 +58,12 @@ def check_whole(cfg: DictConfig, *names: str, least: int, most: int | None = Non
             raise ConfigError(f"{name} = {found}; expected a whole number{wanted}; change {name}")
 
 
+def check_flag(cfg: DictConfig, name: str) -> None:
+    """Raise about an option that is neither true nor false."""
+    if type(cfg[name]) is not bool:
+        raise ConfigError(f"{name} = {cfg[name]}; expected true or false; change {name}")
+
+
 def allow_lag(cfg: DictConfig, agent: Any, make_collector: Any) -> None:
     """Tell the agent of rollouts that will be of an older version than its own, if it may learn from them."""
     if not getattr(make_collector.func, "lag", 0):

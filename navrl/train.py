@@ -27,7 +27,14 @@ from navrl.examiners import examiner
 from navrl.interrupt import Interrupt
 from navrl.loggers import Loggers
 from navrl.monitor import Monitor
-from navrl.options import allow_lag, check_whole, enough_memory, pick_device, prepare_process
+from navrl.options import (
+    allow_lag,
+    check_flag,
+    check_whole,
+    enough_memory,
+    pick_device,
+    prepare_process,
+)
 from navrl.profiling import profiler_for
 from navrl.records import Records, restore, save, state_of
 from navrl.rollouts import episode_metrics, episode_sums
@@ -54,6 +61,7 @@ def train(cfg: DictConfig) -> float:
     overrides, chosen = list(hydra.overrides.task), dict(hydra.runtime.choices)
     try:
         check_whole(cfg, "restarts", least=0)
+        check_flag(cfg, "profile")
         if cfg.restarts:
             return _supervised(cfg, supervised_folder(cfg, path, overrides))
         path, checkpoint, said = origin(cfg, path, overrides)

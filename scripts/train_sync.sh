@@ -15,7 +15,7 @@ with one policy version, learns from it once, and proves that it did.
   --dry-run             check, print the command, and leave it at that
   OPTION=VALUE, -m ...  whatever else `python -m navrl.train` takes (with --eval-only: `navrl.evaluate`)
 
-Without an option of its own it trains env=alice_and_bob agent=hmasd experiment=alice_hmasd.
+Unless env=, agent= or experiment= is given it trains env=alice_and_bob agent=hmasd experiment=alice_hmasd.
 Ctrl-C and SIGTERM finish the round, save, and end with 130 and 143.
 
   scripts/train_sync.sh seed=1
@@ -55,8 +55,9 @@ case $task in
   evaluate) command=("$python" -m navrl.evaluate "checkpoint=${run:-latest}" ${words[@]+"${words[@]}"}) ;;
   resume) command=("$python" -m navrl.train "resume=${run:-latest}" ${words[@]+"${words[@]}"}) ;;
   train)
-    [ ${#words[@]} -gt 0 ] || words=(env=alice_and_bob agent=hmasd experiment=alice_hmasd)
-    command=("$python" -m navrl.train "${words[@]}")
+    chosen=(env=alice_and_bob agent=hmasd experiment=alice_hmasd)
+    [[ " ${words[*]-}" =~ \ (env|agent|experiment)= ]] && chosen=()
+    command=("$python" -m navrl.train ${chosen[@]+"${chosen[@]}"} ${words[@]+"${words[@]}"})
     ;;
 esac
 if [ -n "$board" ]; then

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from navrl.config import ConfigError
-from navrl.options import check_whole, check_writable, enough_memory
+from navrl.options import check_flag, check_whole, check_writable, enough_memory
 
 
 def test_too_much_memory_names_the_option():
@@ -28,6 +29,14 @@ def test_a_number_outside_of_its_range_is_told_with_both_ends(number):
     with pytest.raises(ConfigError, match=sentence):
         check_whole({"n": number}, "n", least=1, most=8)
     check_whole({"n": 1, "m": 8}, "n", "m", least=1, most=8)
+
+
+def test_a_flag_is_true_or_false():
+    for flag in (True, False):
+        check_flag(OmegaConf.create({"profile": flag}), "profile")
+    for other in ("yes please", 1, None):
+        with pytest.raises(ConfigError, match=f"profile = {other}; expected true or false"):
+            check_flag(OmegaConf.create({"profile": other}), "profile")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,12 @@ def test_help_starts_nothing(launcher, tmp_path):
     ("arguments", "command"),
     [
         ([], "navrl.train env=alice_and_bob agent=hmasd experiment=alice_hmasd"),
-        (["seed=1", "-m", "a.b=[1, 2]"], "navrl.train seed=1 -m a.b=[1, 2]"),
+        (
+            ["seed=1", "-m", "a.b=[1, 2]"],
+            "navrl.train env=alice_and_bob agent=hmasd experiment=alice_hmasd seed=1 -m a.b=[1, 2]",
+        ),
+        (["agent=mappo", "seed=1"], "navrl.train agent=mappo seed=1"),
+        (["seed=1", "experiment=debug"], "navrl.train seed=1 experiment=debug"),
         (["--resume", "total_frames=9"], "navrl.train resume=latest total_frames=9"),
         (["--resume=outputs/a b"], "navrl.train resume=outputs/a b"),
         (["--eval-only", "num_episodes=2"], "navrl.evaluate checkpoint=latest num_episodes=2"),
@@ -109,9 +114,9 @@ def test_what_is_not_its_own_is_passed_on(launcher, tmp_path, arguments, command
 
 
 def test_a_dry_run_checks_and_says_what_it_would_do(launcher, tmp_path):
-    out, _ = launcher("--dry-run", "--tensorboard", "seed=1 2").communicate(timeout=60)
+    out, _ = launcher("--dry-run", "--tensorboard", "env=x", "seed=1 2").communicate(timeout=60)
     assert out.startswith("navrl is ready: ")
-    assert out.endswith("-m navrl.train seed=1\\ 2 logger=tensorboard \n")
+    assert out.endswith("-m navrl.train env=x seed=1\\ 2 logger=tensorboard \n")
     assert asked(tmp_path) == ["-m navrl.doctor"]
 
 

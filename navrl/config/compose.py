@@ -143,6 +143,13 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     homes = _homes(key, config_name) if "env" in groups else []
     if homes:
         return f"'{key}' is an option of env={', '.join(homes)}; choose another env, or leave {key}= out"
+    others = _options_with(key, config_name)
+    if others:
+        group = key.partition(".")[0]
+        choices = ", ".join(others)
+        return (
+            f"'{key}' is an option of {group}={choices}; choose one of these, or leave {key}= out"
+        )
     if env and _is_known(key, config_name):
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
     spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
@@ -181,6 +188,14 @@ def _homes(group: str, config_name: str) -> list[str]:
     if "." in group or not group_options(group):
         return []
     return [name for name in group_options("env") if _is_known(group, config_name, [f"env={name}"])]
+
+
+def _options_with(key: str, config_name: str) -> list[str]:
+    """The options of a key's group, such as collector for collector.memory_mb, that have this key."""
+    group = key.partition(".")[0]
+    if config_name != "train" or "." not in key or not group_options(group):
+        return []
+    return [name for name in group_options(group) if _is_known(key, "train", [f"{group}={name}"])]
 
 
 def _is_known(key: str, config_name: str, overrides: Sequence[str] = ()) -> bool:

@@ -42,6 +42,11 @@ def automatic(
     total_frames: int,
 ) -> SyncCollector:
     """The collector, with the reason for it as its `choice`. All of them yield the same frames."""
+    if memory_mb is not None and not memory_mb > 0.0:
+        raise ValueError(
+            f"collector.memory_mb = {memory_mb:g}; expected more than 0, or null for half of what is free; "
+            "change collector.memory_mb"
+        )
     budget = _free_bytes(env.device) / 2 if memory_mb is None else memory_mb * _MEBIBYTE
     frames = num_bytes(env.fake_tensordict()) * rollout_steps
     ways = [

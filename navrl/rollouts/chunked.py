@@ -59,7 +59,7 @@ class Compressed:
     def __init__(self, *, keys: Sequence[str], plain_share: float, threads: int) -> None:
         if threads < 1:
             raise ValueError(
-                f"collector.threads = {threads}; expected 1 or more; change collector.threads"
+                f"threads = {threads}; expected 1 or more; change collector.form.threads"
             )
         self.keys, self.plain_share, self._threads = keys, _checked(plain_share), threads
         self._executor: Executor = ThreadPoolExecutor(threads, thread_name_prefix="lz4")
@@ -170,8 +170,8 @@ class ChunkedCollector(SyncCollector):
 def _checked(plain_share: float) -> float:
     if not 0.0 < plain_share <= 1.0:
         raise ValueError(
-            f"collector.plain_share = {plain_share}; expected more than 0, at most 1; "
-            "change collector.plain_share"
+            f"plain_share = {plain_share}; expected more than 0, at most 1; "
+            "change collector.form.plain_share"
         )
     return plain_share
 
@@ -182,10 +182,15 @@ def kept_leaves(env: EnvBase, names: Sequence[str]) -> list[Key]:
     for name in names:
         key = tuple(name.split("/"))
         if key not in spec.keys(include_nested=True) and name not in spec:
+            if "agents" in spec:
+                raise ValueError(
+                    "frames of a team are kept as they are; expected an env of one agent; use "
+                    "collector=stepwise"
+                )
             known = ", ".join(str(each) for each in spec)
             raise ValueError(
-                f"collector.keys names {name}, and the env tells {known}; expected some of these; change "
-                "collector.keys (frames of a team are not kept in another form: use collector=stepwise)"
+                f"collector.form.keys names {name}, and the env tells {known}; expected some of these; "
+                "change collector.form.keys"
             )
         found += _below(key, spec[key])
     return found

@@ -121,3 +121,9 @@ def test_frames_of_a_team_are_not_compressed():
     assert make.func is function
     with pytest.raises(ValueError, match="with collector=stepwise, and the budget is 0 MB"):
         make(env=env, policy=None, rollout_steps=STEPS, total_frames=100)
+
+
+@pytest.mark.parametrize("memory_mb", [0, -5.0, float("nan")])
+def test_a_budget_of_nothing_names_itself(memory_mb):
+    with pytest.raises(ValueError, match=r"memory_mb = .*; expected more than 0, or null"):
+        choose(memory_mb)

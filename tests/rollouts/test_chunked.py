@@ -142,7 +142,7 @@ def test_a_rollout_may_be_written_to_disk(tmp_path, make_env, make_agent):
     [
         (
             "collector.form.keys=[observation,heading]",
-            "collector.keys names heading, and the env tells",
+            "collector.form.keys names heading, and the env tells",
         ),
         ("collector.form.plain_share=0", "plain_share = 0; expected more than 0"),
         ("collector.form.threads=0", "threads = 0; expected 1 or more"),
