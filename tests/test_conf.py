@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,23 @@ def test_a_missing_and_an_unwanted_key_are_both_found():
 def test_the_names_that_others_give_it_are_understood():
     with pytest.raises(ConfigError, match=r"'agent\.gamma'; did you mean 'agent\.discount'"):
         compose("train", ["agent.gamma=0.9"])
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        (
+            "collector.memory_mb=100",
+            "'collector.memory_mb' is an option of collector=auto; choose it, or leave "
+            "collector.memory_mb= out",
+        ),
+        (
+            "env.reward_split=team",
+            "'env.reward_split' is an option of env=coverage, coverage_compat, coverage_relay; choose "
+            "one of them, or leave env.reward_split= out",
+        ),
+    ],
+)
+def test_an_option_of_another_choice_names_that_choice(override, sentence):
+    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
+        compose("train", [override])

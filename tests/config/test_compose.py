@@ -1,7 +1,6 @@
 """Composing conf/, and a configuration as JSON and back."""
 
 import json
-import re
 
 import pytest
 from omegaconf import OmegaConf
@@ -37,23 +36,3 @@ def test_conf_dir_follows_the_variable_and_says_what_it_lacks(tmp_path, monkeypa
         conf_dir()
     monkeypatch.delenv("NAVRL_CONF")
     assert conf_dir() == root / "conf"
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        (
-            "collector.memory_mb=100",
-            "'collector.memory_mb' is an option of collector=auto; choose it, or leave "
-            "collector.memory_mb= out",
-        ),
-        (
-            "env.reward_split=team",
-            "'env.reward_split' is an option of env=coverage, coverage_compat, coverage_relay; choose "
-            "one of them, or leave env.reward_split= out",
-        ),
-    ],
-)
-def test_an_option_of_another_choice_names_that_choice(override, sentence):
-    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
-        compose("train", [override])
