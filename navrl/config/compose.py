@@ -143,13 +143,11 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     homes = _homes(key, config_name) if "env" in groups else []
     if homes:
         return f"'{key}' is an option of env={', '.join(homes)}; choose another env, or leave {key}= out"
-    others = _options_with(key, config_name)
-    if others:
-        group = key.partition(".")[0]
-        choices = ", ".join(others)
-        return (
-            f"'{key}' is an option of {group}={choices}; choose one of these, or leave {key}= out"
-        )
+    having = _options_with(key, config_name)
+    if having:
+        choices = f"{key.partition('.')[0]}={', '.join(having)}"
+        choose = "choose one of them" if having[1:] else "choose it"
+        return f"'{key}' is an option of {choices}; {choose}, or leave {key}= out"
     if env and _is_known(key, config_name):
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
     spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
