@@ -29,13 +29,13 @@ class Minibatches:
         wanted = {
             "num_epochs": (num_epochs,),
             "accumulate": (accumulate,),
-            "num_minibatches": self._numbers or (0,),
+            "num_minibatches": self._numbers,
         }
         for name, values in wanted.items():
-            if any(type(value) is not int or value < 1 for value in values):
+            if not values or any(type(value) is not int or value < 1 for value in values):
+                told = ", ".join(map(str, values)) or "[]"
                 raise ValueError(
-                    f"agent.{name} = {', '.join(map(str, values))}; expected 1 or more, whole numbers; "
-                    f"change agent.{name}"
+                    f"agent.{name} = {told}; expected 1 or more, whole numbers; change agent.{name}"
                 )
         if len(set(self._numbers)) > _MOST_SIZES:
             raise ValueError(

@@ -103,7 +103,7 @@ def test_a_minibatch_of_the_dead_breaks_nothing_in_parts(make_squad_agent):
     [
         ({"num_minibatches": 0}, "agent.num_minibatches = 0; expected 1 or more"),
         ({"num_minibatches": [4, 1.5]}, "agent.num_minibatches = 4, 1.5; expected 1 or more"),
-        ({"num_minibatches": []}, "change agent.num_minibatches"),
+        ({"num_minibatches": []}, r"agent.num_minibatches = \[\]; expected 1 or more"),
         ({"num_minibatches": list(range(1, 10))}, "expected at most 8 different numbers"),
         ({"num_epochs": -1}, "agent.num_epochs = -1; expected 1 or more"),
         ({"accumulate": 0}, "agent.accumulate = 0; expected 1 or more"),
