@@ -35,9 +35,8 @@ def lgamma_series(x: Tensor) -> Tensor:
     inverse = 1.0 / z
     series = inverse * _alternating(inverse * inverse, _LGAMMA)
     u = x * (x + 5.0)
-    passed = (
-        u.log() + ((u + 4.0) * (u + 6.0)).log()
-    )  # not one product: x^6 leaves float32 at a few millions
+    # Not the logarithm of one product: x^6 is beyond float32 from a few millions on.
+    passed = u.log() + ((u + 4.0) * (u + 6.0)).log()
     return (z - 0.5) * z.log() - z + _HALF_LOG_TAU + series - passed
 
 
