@@ -3,7 +3,7 @@
 
 const TONES = ["#4ba6ff", "#ff8a5c", "#8fe3c0", "#ffd34d", "#ff7fc4", "#b79cff", "#c9d4df", "#5fd0e0", "#c4d36b", "#e3a3a3"];
 const HEIGHT = 190;
-const EDGE = { left: 46, right: 10, top: 10, bottom: 22 };
+const EDGE = { left: 46, right: 18, top: 10, bottom: 22 };
 
 function toneOf(index) {
   return TONES[index % TONES.length];
