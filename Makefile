@@ -76,10 +76,10 @@ types: setup  ## mypy
 	$(PY) -m mypy
 
 conf: setup  ## every YAML option against its constructor
-	$(PY) -m pytest -q tests/test_conf.py
+	$(PY) -m pytest -q tests/architecture/test_conf.py
 
 bench: setup  ## where the time of a training run goes
-	$(PY) -m navrl.bench $(ARGS)
+	$(PY) -m navrl.commands.bench $(ARGS)
 
 clean:  ## remove caches and builds; keeps .venv and outputs/
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

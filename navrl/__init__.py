@@ -2,7 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from navrl.early import is_command, leave_at_once
+from navrl.run.early import is_command, leave_at_once
 
 if is_command():
     leave_at_once()  # imports take seconds, and only then there is somebody to handle Ctrl-C

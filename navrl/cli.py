@@ -25,30 +25,40 @@ COMMANDS = {
     "evaluate": Command(
         "navrl.evaluate", "measure a policy", "navrl evaluate checkpoint=outputs/latest"
     ),
-    "report": Command("navrl.report", "curves and tables of runs", "navrl report latest"),
+    "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
     "replay": Command(
-        "navrl.replay", "play one episode into an HTML file", "navrl replay best --opponent crank"
+        "navrl.commands.replay",
+        "play one episode into an HTML file",
+        "navrl replay best --opponent crank",
     ),
     "tournament": Command(
-        "navrl.tournament", "let all scripted pilots play", "navrl tournament --episodes 200"
+        "navrl.commands.tournament",
+        "let all scripted pilots play",
+        "navrl tournament --episodes 200",
     ),
     "spacetime": Command(
-        "navrl.spacetime", "can he still get away, can I?", "navrl spacetime --range 20000"
+        "navrl.commands.spacetime", "can he still get away, can I?", "navrl spacetime --range 20000"
     ),
-    "bench": Command("navrl.bench", "time training and its parts", "navrl bench env=combat"),
+    "bench": Command(
+        "navrl.commands.bench", "time training and its parts", "navrl bench env=combat"
+    ),
     "bench-navigation": Command(
-        "navrl.bench_navigation", "fly planners and policies", "navrl bench-navigation latest"
+        "navrl.commands.bench_navigation",
+        "fly planners and policies",
+        "navrl bench-navigation latest",
     ),
     "checkpoint": Command(
-        "navrl.checkpoint_files", "look at checkpoints", "navrl checkpoint ls latest"
+        "navrl.commands.checkpoint", "look at checkpoints", "navrl checkpoint ls latest"
     ),
     "import-navrl": Command(
-        "navrl.import_navrl", "use published weights", "navrl import-navrl navrl_checkpoint.pt"
+        "navrl.commands.import_navrl",
+        "use published weights",
+        "navrl import-navrl navrl_checkpoint.pt",
     ),
     "rollouts": Command(
-        "navrl.stored", "look at rollouts on disk", "navrl rollouts ls outputs/latest"
+        "navrl.commands.rollouts", "look at rollouts on disk", "navrl rollouts ls outputs/latest"
     ),
-    "doctor": Command("navrl.doctor", "check this installation", "navrl doctor --json"),
+    "doctor": Command("navrl.commands.doctor", "check this installation", "navrl doctor --json"),
 }
 
 

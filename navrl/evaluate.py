@@ -15,13 +15,12 @@ from omegaconf import DictConfig
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl import __version__
-from navrl.config import ConfigError, group_option, run_main, to_json
-from navrl.league_table import find_league, league_record, league_table
-from navrl.options import MOST_ENVS, check_whole, check_writable, enough_memory, prepare_process
-from navrl.record import to_json as json_text
-from navrl.record import write_atomically
-from navrl.stats import Interval, mean_interval, wilson
-from navrl.subject import (
+from navrl.config.build import ConfigError
+from navrl.config.command import run_main
+from navrl.config.compose import group_option, to_json
+from navrl.run.intervals import Interval, mean_interval, wilson
+from navrl.run.options import MOST_ENVS, check_whole, check_writable, enough_memory, prepare_process
+from navrl.run.policies import (
     Act,
     build_env,
     build_policy,
@@ -30,6 +29,9 @@ from navrl.subject import (
     find_subject,
     rival,
 )
+from navrl.selfplay.league_table import find_league, league_record, league_table
+from navrl.storage.json_files import to_json as json_text
+from navrl.storage.json_files import write_atomically
 
 _CHANGES = ("opponent", "shield")  # groups that a command may change in a run
 

@@ -16,18 +16,21 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
-from navrl import notes
-from navrl.auto_resume import AUTO, origin, supervised_command, supervised_folder
-from navrl.compiled import compilations
-from navrl.config import build, changes, resumed, run_main, to_json
+from navrl.config import resumed
+from navrl.config.command import run_main
+from navrl.config.compose import build, to_json
+from navrl.config.resumed import changes
 from navrl.curriculum.gate import means
-from navrl.early import job_age_s, job_begins
+from navrl.envs.core.compiling import compilations
 from navrl.evaluate import measure_all, play
-from navrl.examiners import examiner
-from navrl.interrupt import Interrupt
-from navrl.loggers import Loggers
-from navrl.monitor import Monitor
-from navrl.options import (
+from navrl.loggers.composite import Loggers
+from navrl.run import messages as notes
+from navrl.run.auto_resume import AUTO, origin, supervised_command, supervised_folder
+from navrl.run.directory import RunDirectory
+from navrl.run.early import job_age_s, job_begins
+from navrl.run.episodes import episode_metrics, episode_sums
+from navrl.run.evaluation import examiner
+from navrl.run.options import (
     allow_lag,
     check_flag,
     check_whole,
@@ -35,11 +38,7 @@ from navrl.options import (
     pick_device,
     prepare_process,
 )
-from navrl.profiling import profiler_for
-from navrl.records import Records, restore, save, state_of
-from navrl.rollouts import episode_metrics, episode_sums
-from navrl.run import RunDirectory
-from navrl.start import (
+from navrl.run.plan import (
     RunComplete,
     Start,
     iterations,
@@ -48,8 +47,12 @@ from navrl.start import (
     naming_changes,
     saved_run,
 )
-from navrl.subject import install_opponent, load_agent, made, pin_opponent
-from navrl.supervise import supervise
+from navrl.run.policies import install_opponent, load_agent, made, pin_opponent
+from navrl.run.profiler import profiler_for
+from navrl.run.signals import Interrupt
+from navrl.run.state import Records, restore, save, state_of
+from navrl.run.supervisor import supervise
+from navrl.run.timers import Monitor
 
 
 def train(cfg: DictConfig) -> float:

@@ -21,8 +21,9 @@ import torch
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
-from navrl.config import build, compose
-from navrl.options import prepare_process
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.run.options import prepare_process
 
 WAYS = {
     "alone": "sync,stepwise,compressed",

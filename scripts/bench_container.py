@@ -20,11 +20,13 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.checkpoint import container, flatten
-from navrl.checkpoint.container import Compress
-from navrl.config import build, compose
-from navrl.rollouts import RolloutStorage, load_rollout
-from navrl.rollouts.packing import pack
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.storage import container
+from navrl.storage.container import Compress
+from navrl.storage.rollout_packing import pack
+from navrl.storage.rollouts import RolloutStorage, load_rollout
+from navrl.storage.tree import flatten
 
 REPEATS = 7
 DEFAULTS = ("env=navigation", "agent=ppo_navigation", "world=pillars")

@@ -17,11 +17,12 @@ import torch
 
 from bench_simulator import alternate
 from navigation_kernel import NavigationKernel, under_way
-from navrl.compiled import Compiled
-from navrl.config import build, compose
-from navrl.options import prepare_process
-from navrl.sims.navigation import advance
-from navrl.sims.packing import Packed, Packing, pack
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.core.compiling import Compiled
+from navrl.envs.core.packing import Packed, Packing, pack
+from navrl.envs.navigation.sim.advance import advance
+from navrl.run.options import prepare_process
 
 _WARM_UP = 10
 

@@ -17,14 +17,15 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.config import build, compose
-from navrl.measuring import alternate
-from navrl.opponents.base import Command, Pilot
-from navrl.opponents.frozen import Frozen, Seat
-from navrl.opponents.league import League
-from navrl.options import prepare_process
-from navrl.rollouts import SyncCollector
-from navrl.sims.combat_state import CombatParams, CombatState
+from navrl.collectors.sync import SyncCollector
+from navrl.commands.bench_floor import alternate
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.frozen import Frozen, Seat
+from navrl.envs.combat.opponents.league import League
+from navrl.envs.combat.sim.state import CombatParams, CombatState
+from navrl.run.options import prepare_process
 
 NOBODY = "nobody"
 SCRIPTS = ("straight", "pursuit", "random", "crank_seed", "crank", "phase2", "phase3", "stg_rule")

@@ -21,12 +21,13 @@ from pathlib import Path
 import torch
 
 from combat_kernel import Kernel, check_agreement, random_opening, random_orders
-from navrl.compiled import Compiled
-from navrl.config import build, compose
-from navrl.options import prepare_process
-from navrl.sims.combat import advance
-from navrl.sims.combat_state import Action, CombatParams, CombatState
-from navrl.sims.packing import Packed, Packing, pack
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.state import Action, CombatParams, CombatState
+from navrl.envs.core.compiling import Compiled
+from navrl.envs.core.packing import Packed, Packing, pack
+from navrl.run.options import prepare_process
 
 REQUIRED_RATIO, AIMED_RATIO = 0.2, 0.5  # of the kernel's time to the compiled simulator's
 REQUIRED_COLD_S = 30.0

@@ -17,9 +17,11 @@ import torch
 
 from coverage_kernel import CoverageKernel
 from grid_kernel import GridKernel
-from navrl.config import build, compose
-from navrl.options import prepare_process
-from navrl.sims import coverage, grid
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.alice_and_bob import sim as grid
+from navrl.envs.coverage.sim import advance as coverage
+from navrl.run.options import prepare_process
 
 
 class Case(NamedTuple):

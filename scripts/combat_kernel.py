@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernels import FAST, Bound, compiled
-from navrl.sims.combat import advance
-from navrl.sims.combat_state import Action, CombatParams, CombatState, Events, opening_state
-from navrl.sims.flight import Motion
-from navrl.sims.observations.ego import EGO_SIZE, ego_rows
+from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.state import Action, CombatParams, CombatState, Events, opening_state
 
 BLOCK = 64  # envs; the kernel takes whole blocks
 LEAST_EVENTS = 20  # of every kind, else a check says nothing

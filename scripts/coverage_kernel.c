@@ -1,5 +1,5 @@
 /* One step of drones that serve users, its reward, and the histograms that are told after it, written by hand:
- * the yardstick of navrl/sims/coverage.py and navrl/sims/observations/coverage.py.
+ * the yardstick of navrl/envs/coverage/sim/advance.py and navrl/envs/coverage/observations.py.
  *
  * In free space, where a link has to be louder than all that disturbs it, only the nearest drone can serve a
  * user: so powers are never turned into decibels, and logarithms are taken of one link a user. A body lies in

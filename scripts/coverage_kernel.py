@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from kernels import FAST, Bound, compiled
-from navrl.rewards.base import SharedReward
-from navrl.sims.backhaul import NoBackhaul
-from navrl.sims.coverage import CoverageState, Service
-from navrl.sims.coverage_params import CoverageParams
-from navrl.sims.observations.coverage import Histogram
-from navrl.sims.radio import LEAST_M, free_space_constant_db
+from navrl.envs.core.rewards import SharedReward
+from navrl.envs.coverage.observations import Histogram
+from navrl.envs.coverage.sim.advance import CoverageState, Service
+from navrl.envs.coverage.sim.backhaul import NoBackhaul
+from navrl.envs.coverage.sim.params import CoverageParams
+from navrl.envs.coverage.sim.radio import LEAST_M, free_space_constant_db
 
 KERNEL = Path(__file__).with_name("coverage_kernel.c")
 BLOCK = 16  # envs; the kernel takes whole blocks

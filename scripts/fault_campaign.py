@@ -15,7 +15,7 @@ import fault_damage
 import fault_disk
 import fault_kills
 import fault_resume
-from navrl.rollouts import load_rollout
+from navrl.storage.rollouts import load_rollout
 
 
 class Part(NamedTuple):

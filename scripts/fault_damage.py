@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from tensordict import TensorDict
 
-from navrl.checkpoint import CorruptFile, load
-from navrl.checkpoint.state import write_state
-from navrl.rollouts import RolloutStorage
+from navrl.storage.checkpoint import load, write_state
+from navrl.storage.container import CorruptFile
+from navrl.storage.rollouts import RolloutStorage
 
 
 class Damage(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.checkpoint.directory import checkpoints
-from navrl.checkpoint.state import intact_facts
+from navrl.storage.checkpoint import intact_facts
+from navrl.storage.directory import checkpoints
 
 _OPERATIONS = ("open", "write", "fsync", "replace")
 _ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)

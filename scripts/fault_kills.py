@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.checkpoint import AsyncSaver, CheckpointSaver, find, load
+from navrl.storage.background import AsyncSaver
+from navrl.storage.checkpoint import load
+from navrl.storage.find import find
+from navrl.storage.saver import CheckpointSaver
 
 _TENSORS, _FLOATS = 4, 65_536  # 1 MB
 

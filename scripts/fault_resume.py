@@ -12,9 +12,10 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 
 import navrl.train
-from navrl.checkpoint import find, load
-from navrl.checkpoint.compare import differences
-from navrl.loggers import read_metrics
+from navrl.loggers.jsonl import read_metrics
+from navrl.storage.checkpoint import load
+from navrl.storage.compare import differences
+from navrl.storage.find import find
 
 _RUN = (
     *(

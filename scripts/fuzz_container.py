@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 import torch
 from tensordict import TensorDict
 
-from navrl.checkpoint import blocks, codec, container, filters
-from navrl.checkpoint.blocks import Coding
-from navrl.checkpoint.container import CorruptFile
-from navrl.rollouts import RolloutStorage, load_rollout
+from navrl.storage import blocks, codec, container, filters
+from navrl.storage.blocks import Coding
+from navrl.storage.container import CorruptFile
+from navrl.storage.rollouts import RolloutStorage, load_rollout
 
 MAX_BYTES = 4 << 20  # what the reader is told to accept
 MAX_GROWTH_BYTES = 64 << 20  # of the process while it reads

@@ -1,5 +1,5 @@
 // One step of Alice and Bob, and all that is told after it, written by hand: the yardstick of
-// navrl/sims/grid.py. Every array has the env axis last; AGENTS, SIZE are macros.
+// navrl/envs/alice_and_bob/sim.py. Every array has the env axis last; AGENTS, SIZE are macros.
 
 #include <stdint.h>
 

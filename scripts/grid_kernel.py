@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kernels import Bound, compiled
-from navrl.sims.grid import GridParams, GridState
+from navrl.envs.alice_and_bob.sim import GridParams, GridState
 
 KERNEL = Path(__file__).with_name("grid_kernel.c")
 VIEW = 11  # numbers that an agent is told

@@ -1,4 +1,4 @@
-/* One decision of n drones, written by hand: the yardstick of navrl/sims/navigation.py.
+/* One decision of n drones, written by hand: the yardstick of navrl/envs/navigation/sim/advance.py.
  *
  * The rules and formulas of navrl/sims for the second-order drone, without delays and without a shield, in the
  * cheapest form that float32 cannot tell from theirs. navigation_kernel.py compiles it, with the constants of
@@ -6,7 +6,7 @@
  *
  * A moving obstacle draws a goal only when it needs one. With SHORTCUTS, which tensors cannot take, the empty
  * places of a cell's list and obstacles out of reach are left out, and an obstacle is cut with those rays only
- * that can meet it; else every ray with every place of the list, as in navrl/sims/lidar.py.
+ * that can meet it; else every ray with every place of the list, as in navrl/envs/navigation/sim/lidar.py.
  */
 #include <math.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ enum { GO_ON, HALT, TURN };                         /* and does at the end of a 
 #define FAR_M 1e6f      /* where obstacles lie that are not there */
 #define NO_HIT_M 1e9f   /* what no ray reaches */
 #define LEAST_M 1e-6f   /* a shorter way has no direction */
-#define NOT_ZERO 1.2345e-13f /* added to components of directions before a division, as in navrl/sims/lidar.py */
+#define NOT_ZERO 1.2345e-13f /* added to components of directions before a division, as in navrl/envs/navigation/sim/lidar.py */
 #define COLUMN_Z_M 2.5f
 
 #define SIMD _Pragma("omp simd")
@@ -103,7 +103,7 @@ STAGE float fraction(float a) { return a - __builtin_floorf(a); }
 
 /* ---- the drone ---- */
 
-/* 1 - exp(-ratio), the formula of navrl/sims/drone.py. */
+/* 1 - exp(-ratio), the formula of navrl/envs/navigation/sim/drone.py. */
 STAGE float closed(float ratio)
 {
     float x = least(ratio, 100.0f) * 0.125f;

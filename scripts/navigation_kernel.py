@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernels import FAST, Bound, compiled
-from navrl.sims.drone import Drone, SecondOrder
-from navrl.sims.lidar import Lidar
-from navrl.sims.moving import Triple
-from navrl.sims.moving_params import MovingParams
-from navrl.sims.navigation_params import NavigationParams
-from navrl.sims.navigation_state import NavigationState
-from navrl.sims.nearest import Near
-from navrl.sims.worlds import Grid, Worlds
+from navrl.envs.navigation.sim.drone import Drone, SecondOrder
+from navrl.envs.navigation.sim.lidar import Lidar
+from navrl.envs.navigation.sim.moving import Triple
+from navrl.envs.navigation.sim.moving_params import MovingParams
+from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.sim.obstacles import Grid, Worlds
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import NavigationState
 
 BLOCK, WINDOW = 64, 16  # envs at a time, and neighbouring rays, as in the kernel
 STATE_LEAVES = 39  # tensors of a NavigationState that the kernel knows

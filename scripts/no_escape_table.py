@@ -7,15 +7,16 @@ import sys
 
 import torch
 
-from navrl.config import build, compose
-from navrl.sims.combat import advance
-from navrl.sims.combat_params import CombatParams
-from navrl.sims.combat_state import Action, CombatState, opening_state
-from navrl.sims.flight import Motion
-from navrl.sims.lines import LEFT, RIGHT, Steered, escape_line
-from navrl.sims.reach import reach_table
-from navrl.sims.relative import aircraft
-from navrl.sims.spacetime import margins
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.lines import LEFT, RIGHT, Steered, escape_line
+from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.reach import reach_table
+from navrl.envs.combat.sim.relative import aircraft
+from navrl.envs.combat.sim.spacetime import margins
+from navrl.envs.combat.sim.state import Action, CombatState, opening_state
 
 # Speed of the shooter and of the target, bearing of the target off the shooter's nose, and of the shooter
 # off the target's nose.

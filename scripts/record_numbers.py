@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TINY = "num_envs=8 rollout_steps=8 total_frames=320 compile=off logger=none eval_episodes=8 seed=5 console=lines"
+TINY = "num_envs=8 rollout_steps=8 total_frames=320 compile=off logger=none eval_episodes=8 seed=5"
 COMBAT = "env=combat env.sim.time_limit_s=20 eval_opponents=[pursuit]"
 FOREST = "env=navigation world.count=2 env.sim.time_limit_s=8"
 PILLARS = "env=navigation_compat world.count=1 env.sim.time_limit_s=8"
@@ -32,7 +32,16 @@ PPO = "agent.precision=fp32 agent.num_minibatches=4"
 UNTIMED = ("time/", "memory/")
 OPPONENTS = ("straight", "pursuit", "crank", "crank_seed", "phase2", "phase3", "random", "stg_rule")
 OPPONENTS += ("mixture", "scripts", "league")
-REWARDS = ("standard", "shaped", "phase1", "phase2", "phase3", "seed_env", "cold_start", "legacy_standard")
+REWARDS = (
+    "standard",
+    "shaped",
+    "phase1",
+    "phase2",
+    "phase3",
+    "seed_env",
+    "cold_start",
+    "legacy_standard",
+)
 REWARDS += ("zero",)
 SCENARIOS = ("game28", "standard30", "rear", "far40", "box10", "mixture")
 PLANNERS = ("greedy", "orca", "potential_field", "velocity_obstacles", "random")
@@ -59,25 +68,33 @@ def _combat() -> dict[str, str]:
         found[f"combat_curriculum_{one}"] = f"{ppo} curriculum={one}"
     team = f"{COMBAT} env.team_size=2 observation=entities agent.precision=fp32"
     found |= {f"combat_team_{one}": f"{team} agent={one}" for one in ("ppo", "ippo", "mappo")}
-    found["combat_team_hmasd"] = f"{COMBAT} env.team_size=2 observation=entities agent=hmasd agent.k=4"
+    found["combat_team_hmasd"] = (
+        f"{COMBAT} env.team_size=2 observation=entities agent=hmasd agent.k=4"
+    )
     found["combat_legacy"] = f"{ppo} env.sim.model=legacy env.sim.guidance_law=legacy_gain"
+    found["combat_curriculum_cold_start"] += " num_envs=120 agent.num_minibatches=4"
     found["combat_eval_every"] = f"{ppo} eval_every=2"
     found["combat_gru"] = f"{ppo} agent.rnn=gru agent.num_minibatches=2"
-    found["combat_ema"] = f"{ppo} agent.value_normalisation=ema agent.value_clip=0.2 agent.huber_delta=1.0"
+    found["combat_ema"] = (
+        f"{ppo} agent.value_normalisation=ema agent.value_clip=0.2 agent.huber_delta=1.0"
+    )
     found["combat_accumulate"] = f"{ppo} agent.accumulate=2 agent.critic_learning_rate=1e-3"
     return found
 
 
 def _navigation() -> dict[str, str]:
     found = {
-        f"navigation_{agent}": f"{FOREST} agent={agent} {PPO}" for agent in ("ppo", "ppo_navigation")
+        f"navigation_{agent}": f"{FOREST} agent={agent} {PPO}"
+        for agent in ("ppo", "ppo_navigation")
     }
     found["navigation_navrl"] = f"{PILLARS} agent=ppo_navrl {PPO}"
     found["navigation_compat"] = f"{PILLARS} agent=ppo {PPO}"
     for one in ("kinematic", "first_order", "lee"):
         found[f"navigation_drone_{one}"] = f"{FOREST} agent=ppo_navigation {PPO} drone={one}"
     found["navigation_shield"] = f"{FOREST} agent=ppo_navigation {PPO} shield=on"
-    found["navigation_pillars"] = f"{FOREST} agent=ppo_navigation {PPO} world=pillars curriculum=crowds"
+    found["navigation_pillars"] = (
+        f"{FOREST} agent=ppo_navigation {PPO} world=pillars world.renew_episodes=1.0 curriculum=crowds"
+    )
     found["navigation_cnn"] = f"{FOREST} agent=ppo {PPO} agent.lidar_encoder=cnn_circular"
     return found
 
@@ -94,8 +111,12 @@ def _teams() -> dict[str, str]:
         found[f"alice_observation_{one}"] = f"env=alice_and_bob agent=ippo observation={one}"
     for one in ABLATIONS:
         found[f"hmasd_{one}"] = f"env=alice_and_bob agent=hmasd agent.k=4 agent.ablation={one}"
-    found["hmasd_gru"] = "env=alice_and_bob agent=hmasd agent.k=4 agent.actor.rnn=gru agent.actor.chunk_length=4"
-    found["hmasd_smdp"] = "env=coverage agent=hmasd agent.k=4 agent.coordinator.gamma_mode=smdp agent.actor.critic=both"
+    found["hmasd_gru"] = (
+        "env=alice_and_bob agent=hmasd agent.k=4 agent.actor.rnn=gru agent.actor.chunk_length=4"
+    )
+    found["hmasd_smdp"] = (
+        "env=coverage agent=hmasd agent.k=4 agent.coordinator.gamma_mode=smdp agent.actor.critic=both"
+    )
     team = "env=coverage agent=mappo agent.precision=fp32"
     found["mappo_separate"] = f"{team} agent.team.share_actor=false agent.team.agent_id=true"
     found["mappo_gru"] = f"{team} agent.rnn=gru agent.team.critic=both env.reward_split=difference"
@@ -213,16 +234,18 @@ def compare(before: dict[str, Any], after: dict[str, Any], renamed: dict[str, st
     return lines
 
 
-def _differences(old: dict[str, Any], new: dict[str, Any], renamed: dict[str, str]) -> Iterator[str]:
+def _differences(
+    old: dict[str, Any], new: dict[str, Any], renamed: dict[str, str]
+) -> Iterator[str]:
     if len(old["rows"]) != len(new["rows"]):
         yield f"{len(old['rows'])} rows became {len(new['rows'])}"
     for index, (first, second) in enumerate(zip(old["rows"], new["rows"], strict=False)):
-        first = {renamed.get(key, key): value for key, value in first.items()}
-        changed = [key for key in first.keys() & second.keys() if first[key] != second[key]]
+        was = {renamed.get(key, key): value for key, value in first.items()}
+        changed = [key for key in was.keys() & second.keys() if was[key] != second[key]]
         if changed:
-            yield f"row {index}: {', '.join(f'{key} {first[key]} -> {second[key]}' for key in sorted(changed)[:5])}"
-        if first.keys() != second.keys():
-            yield f"row {index}: names {sorted(first.keys() ^ second.keys())[:8]}"
+            yield f"row {index}: {[(key, was[key], second[key]) for key in sorted(changed)[:5]]}"
+        if was.keys() != second.keys():
+            yield f"row {index}: names {sorted(was.keys() ^ second.keys())[:8]}"
     if old.get("tensors") != new.get("tensors"):
         a, b = set(old["tensors"]), set(new["tensors"])
         yield f"tensors: {len(a - b)} of {len(a)} gone, {len(b - a)} new"
@@ -230,7 +253,9 @@ def _differences(old: dict[str, Any], new: dict[str, Any], renamed: dict[str, st
 
 def main() -> None:
     """Record or compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     actions = parser.add_subparsers(dest="action", required=True)
     one = actions.add_parser("record")
     one.add_argument("output", type=Path)

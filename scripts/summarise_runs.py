@@ -11,8 +11,8 @@ import json
 import statistics
 from pathlib import Path
 
-from navrl.loggers import read_metrics
-from navrl.stats import mean_interval
+from navrl.loggers.jsonl import read_metrics
+from navrl.run.intervals import mean_interval
 
 WARM = 20  # iterations in which allocators and caches fill
 

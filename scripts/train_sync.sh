@@ -65,7 +65,7 @@ if [ -n "$board" ]; then
   command+=(logger=tensorboard)
 fi
 
-report=$("$python" -m navrl.doctor) || { echo "$report" >&2; fail "this installation is not fit to train"; }
+report=$("$python" -m navrl.commands.doctor) || { echo "$report" >&2; fail "this installation is not fit to train"; }
 echo "${report##*$'\n'}: $(printf '%q ' "${command[@]}")"
 [ -z "$dry" ] || exit 0
 

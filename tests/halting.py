@@ -5,7 +5,7 @@ import signal
 from unittest import mock
 
 import navrl.train
-from navrl.loggers import Loggers
+from navrl.loggers.composite import Loggers
 
 STOP_AFTER = "STOP_AFTER"
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from navrl import import_navrl
-from navrl.config import build, compose
+from navrl.commands import import_navrl
+from navrl.config import compose
+from navrl.config.compose import build
 from tests.agents.drone import disturbed, drone_specs
 from tests.conftest import ROOT
 

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 import navrl.evaluate
 from navrl.config import compose
 from navrl.evaluate import measure_all, play, summarise, table
-from tests.commands import command
+from tests.command_line import command
 
 COARSE = "env.sim.tick_s=0.25"
 

@@ -11,10 +11,12 @@ from unittest import mock
 import pytest
 
 import navrl.train
-from navrl.checkpoint import find, load
-from navrl.checkpoint.compare import differences
-from navrl.loggers import Loggers, read_metrics
-from tests.commands import command, process
+from navrl.loggers.composite import Loggers
+from navrl.loggers.jsonl import read_metrics
+from navrl.storage.checkpoint import load
+from navrl.storage.compare import differences
+from navrl.storage.find import find
+from tests.command_line import command, process
 
 TINY = ("experiment=debug", "logger=none", "console=lines")
 

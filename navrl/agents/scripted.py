@@ -5,8 +5,8 @@ from typing import Any
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 
-from navrl.agents.heads import head_for
-from navrl.agents.team import action_of, frames_of, group_of, in_group
+from navrl.agents.core.team import action_of, frames_of, group_of, in_group
+from navrl.agents.networks.heads import head_for
 
 
 class ScriptedPolicy(TensorDictModuleBase):

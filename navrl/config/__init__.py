@@ -1,5 +1,6 @@
 """Configuration: composing conf/, building objects from it, and the entry of the commands."""
 
+from navrl.config.build import ConfigError, did_you_mean
 from navrl.config.command import run_main, run_plain
 from navrl.config.compose import (
     build,
@@ -12,7 +13,6 @@ from navrl.config.compose import (
     to_json,
 )
 from navrl.config.resumed import LOCAL, changes, resumed
-from navrl.config.targets import ConfigError, did_you_mean
 
 __all__ = [
     "LOCAL",

@@ -23,9 +23,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from navrl.config.build import ConfigError, did_you_mean, is_ours
 from navrl.config.compose import compose_all, conf_dir, dotted_items, explain, one_line, to_plain
-from navrl.config.targets import ConfigError, did_you_mean, is_ours
-from navrl.early import listen
+from navrl.run.early import listen
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)

@@ -17,7 +17,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from navrl.config.targets import ConfigError, construct, did_you_mean
+from navrl.config.build import ConfigError, construct, did_you_mean
 
 _ABSENT = object()
 _SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys

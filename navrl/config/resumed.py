@@ -7,8 +7,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from navrl.config.build import ConfigError
 from navrl.config.compose import compose, from_json
-from navrl.config.targets import ConfigError
 
 _PRESETS = ("experiment", "sweep")  # what they said is in the saved configuration already
 # A run of others is another run.

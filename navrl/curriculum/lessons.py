@@ -16,7 +16,7 @@ from navrl.curriculum.checks import (
     check_weights,
 )
 from navrl.curriculum.gate import Gate
-from navrl.curriculum.league import SelfPlay
+from navrl.selfplay.league import SelfPlay
 
 Measure = Callable[[Any], dict[str, float]]  # means over the held-out episodes of an env
 Tell = Callable[[str], None]  # says a sentence to the user

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
-from navrl.opponents.league import League
+from navrl.envs.combat.opponents.league import League
 
 
 class Nothing:

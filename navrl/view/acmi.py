@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from navrl.sims.flight import GRAVITY_MPS2
+from navrl.envs.combat.sim.flight import GRAVITY_MPS2
 from navrl.view.fight import SIDES, names, outcome
 from navrl.view.recording import AircraftRecord, Event, Flight, Recording
 from navrl.view.spacetime import SPEED_OF_SOUND_MPS

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from navrl.record import write_atomically
+from navrl.storage.json_files import write_atomically
 from navrl.view.acmi import acmi
 from navrl.view.fight import fight_page, outcome
 from navrl.view.film import write_mp4, write_png

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from navrl.sims.combat_state import CombatParams, CombatState
+from navrl.envs.combat.sim.state import CombatParams, CombatState
 
 # drawing(params, state, env, me): lines, cone, missiles and margins of one aircraft, as plain data
 Draw = Callable[[CombatParams, CombatState, int, int], dict[str, Any]]

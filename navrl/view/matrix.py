@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from navrl.ratings import Payoff
+from navrl.selfplay.payoff import Payoff
 
 # Orange and blue stay apart in every common colour blindness; grey paper is even.
 _LOSS, _EVEN, _WIN = (179, 88, 6), (247, 247, 247), (33, 102, 172)

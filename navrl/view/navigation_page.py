@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navrl.sims.moving_params import BLOCK_HEIGHT_M, is_column, radius_m
-from navrl.sims.navigation_params import NavigationParams
+from navrl.envs.navigation.sim.moving_params import BLOCK_HEIGHT_M, is_column, radius_m
+from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.view.graphs import differenced
 from navrl.view.html import NAVIGATION, page
 from navrl.view.navigation_recording import Landscape, Mover, NavigationRecording, Trip

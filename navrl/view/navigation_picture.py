@@ -9,18 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.sims.moving_params import radius_m
-from navrl.sims.navigation_params import NavigationParams
+from navrl.envs.navigation.sim.moving_params import radius_m
+from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.view.footage import INCHES, new_figure, save_film, save_still
 from navrl.view.navigation_page import outcome
-from navrl.view.navigation_recording import (
-    Box,
-    Landscape,
-    Mover,
-    NavigationRecording,
-    Point,
-    Trip,
-)
+from navrl.view.navigation_recording import Box, Landscape, Mover, NavigationRecording, Point, Trip
 
 _MAP, _STRIP, _BAR = (0.09, 0.27, 0.77, 0.64), (0.09, 0.07, 0.77, 0.13), (0.89, 0.27, 0.02, 0.64)
 _ROOM_M = 2.0  # around the trip

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.sims.navigation import near_obstacles, sensed
-from navrl.sims.navigation_params import NavigationParams
-from navrl.sims.navigation_state import NavigationState, heading
-from navrl.sims.worlds import Worlds, is_present
+from navrl.envs.navigation.sim.advance import near_obstacles, sensed
+from navrl.envs.navigation.sim.obstacles import Worlds, is_present
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import NavigationState, heading
 from navrl.view.playing import Act, decisions
 
 KNOT_S = 0.1

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from navrl.sims.combat_state import CombatParams, CombatState, decided, timed_out, winner_sign
-from navrl.sims.flight import Motion
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.state import CombatParams, CombatState, decided, timed_out, winner_sign
 from navrl.view.playing import Act, decisions
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navrl.sims.combat_params import CombatParams
-from navrl.sims.combat_state import CombatState, enemies_of
-from navrl.sims.flight import Motion
-from navrl.sims.lines import SIDES, Line, Steered, along, current_line, three_lines
-from navrl.sims.missile_line import Chase, Shot, arc_s, begun, pursued
-from navrl.sims.reach import ReachTable, cell, interpolated, reach_table
-from navrl.sims.relative import focal_index
-from navrl.sims.spacetime import Margins, margins
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.lines import SIDES, Line, Steered, along, current_line, three_lines
+from navrl.envs.combat.sim.missile_line import Chase, Shot, arc_s, begun, pursued
+from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.reach import ReachTable, cell, interpolated, reach_table
+from navrl.envs.combat.sim.relative import focal_index
+from navrl.envs.combat.sim.spacetime import Margins, margins
+from navrl.envs.combat.sim.state import CombatState, enemies_of
 
 LINE_TIMES_S = tuple(range(21))
 CONE_TIMES_S = tuple(2.5 * step for step in range(1, 9))

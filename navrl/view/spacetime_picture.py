@@ -6,9 +6,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from navrl.sims.combat_params import CombatParams
-from navrl.sims.lines import Steered
-from navrl.sims.reach import TIME_STEP_S, reach_table
+from navrl.envs.combat.sim.lines import Steered
+from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.reach import TIME_STEP_S, reach_table
 from navrl.view.footage import arrow
 from navrl.view.spacetime import line_points, outlines
 

@@ -7,7 +7,8 @@ from omegaconf import DictConfig
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from navrl.config import build, compose
+from navrl.config import compose
+from navrl.config.compose import build
 
 OPTIONS = ("env=combat", "action=continuous", "agent.precision=fp32", "agent.max_kl=null")
 

@@ -2,8 +2,8 @@
 
 from omegaconf import DictConfig
 
-from navrl.config import build
-from navrl.rollouts import SyncCollector
+from navrl.collectors.sync import SyncCollector
+from navrl.config.compose import build
 from peers.fights import Work, combat
 
 

@@ -4,10 +4,11 @@ from unittest import mock
 
 import torch
 
-from navrl.config import build, compose
+from navrl.config import compose
+from navrl.config.compose import build
 from tests.agents.drone import drone_specs, make_drone_rollout
 from tests.agents.squad import make_team_rollout, squad_specs
-from tests.rollouts.cuda_audit import DEVICE, audit
+from tests.collectors.cuda_audit import DEVICE, audit
 
 OVERRIDES = (
     *("compile=off", "agent.precision=fp32", "agent.num_epochs=2"),

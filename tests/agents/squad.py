@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from torchrl.data import Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
-from navrl.specs import Hybrid
+from navrl.envs.core.specs import Hybrid
 
 NUM_ENVS, STEPS, AGENTS = 4, 6, 3
 EGO, MATES, FEATURES, COLUMNS, TIME_LIMIT = 3, 4, 2, 3, 6

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from tests.agents import cuda_update
-from tests.rollouts.cuda_audit import audited
+from tests.collectors.cuda_audit import audited
 
 ACTING = {"team": {"max", "argmax"}, "drone": {"convolution", "native_layer_norm"}}
 
@@ -35,4 +35,4 @@ def test_an_update_reads_the_device_once(report):
     assert expected <= set(report["update"]["operations"])
     (event,) = report["update"]["events"]
     assert event.startswith("read: tolist at ")
-    assert "navrl/agents/ppo.py" in event
+    assert "navrl/agents/ppo/agent.py" in event

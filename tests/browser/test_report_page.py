@@ -2,7 +2,7 @@
 
 import pytest
 
-from navrl.report import main
+from navrl.commands.report import main
 from tests.runs import write_run
 
 pytestmark = pytest.mark.browser

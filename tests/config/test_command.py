@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from navrl.config import ConfigError, build, run_main, run_plain
+from navrl.config.build import ConfigError
+from navrl.config.command import run_main, run_plain
+from navrl.config.compose import build
 
 
 def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="train"):

@@ -5,7 +5,9 @@ import functools
 import pytest
 from omegaconf import OmegaConf
 
-from navrl.config import ConfigError, build, compose
+from navrl.config import compose
+from navrl.config.build import ConfigError
+from navrl.config.compose import build
 
 
 def test_builds_nested_objects_and_partials_from_plain_data():
@@ -46,9 +48,9 @@ def test_builds_nested_objects_and_partials_from_plain_data():
         "hydra._internal.instantiate._instantiate2.instantiate",
         "navrl",
         "navrl.build",
-        "navrl.config.build",
+        "navrl.config.compose.build",
         "navrl.config.command.run_main",
-        "navrl.run.RunDirectory",
+        "navrl.run.directory.RunDirectory",
         "navrl.envs.toy.system",  # ours in name, os.system in truth
         "navrl.envs.toy.modules",
         "navrl.envs.toy.Env.__init__",
@@ -81,7 +83,11 @@ def test_a_place_is_told_once():
     node = {"_target_": "navrl.envs.toy.Env", "name": "x", "num_envs": 0, "device": "cpu"}
     with pytest.raises(ConfigError, match=r"^env: num_envs = 0"):
         build(OmegaConf.create({"env": node}).env)
-    noise = {"_target_": "navrl.sims.lidar_noise.LidarNoise", "range_sigma_m": 0.0, "dropout": 2.0}
+    noise = {
+        "_target_": "navrl.envs.navigation.sim.LidarNoise",
+        "range_sigma_m": 0.0,
+        "dropout": 2.0,
+    }
     with pytest.raises(ConfigError, match=r"^env\.sim\.noise\.dropout = 2\.0"):
         build(OmegaConf.create({"env": {"sim": {"noise": noise}}}).env)
 
@@ -139,7 +145,9 @@ def test_constructor_mistakes_are_one_sentence(change, sentence, toy):
 
 
 def test_what_another_version_did_not_save_is_named():
-    config = OmegaConf.create({"sim": {"_target_": "navrl.sims.radio.Radio", "channel": "urban"}})
+    config = OmegaConf.create(
+        {"sim": {"_target_": "navrl.envs.coverage.sim.Radio", "channel": "urban"}}
+    )
     with pytest.raises(
         ConfigError, match=r"^'sim' lacks 'shadowing', which Radio needs; .*version"
     ):

@@ -7,7 +7,8 @@ from unittest import mock
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
-from navrl.config import build, compose
+from navrl.config import compose
+from navrl.config.compose import build
 
 SCRIPTS = ("straight", "pursuit")
 _OTHERS = ("random", "crank_seed", "crank", "phase2", "phase3", "stg_rule")

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from navrl.checkpoint.compare import differences
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.lessons import Lesson, Lessons
 from navrl.evaluate import play
+from navrl.storage.compare import differences
 from tests.curriculum.desk import Bench
 from tests.curriculum.school import SCRIPTS, make_agent, make_env
 

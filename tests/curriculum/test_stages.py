@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.curriculum import Stages
-from navrl.sims.difficulty import Difficulty
+from navrl.curriculum.stages import Stages
+from navrl.envs.navigation.worlds.difficulty import Difficulty
 
 EASY, HARD, HARDEST = Difficulty(10, 0), Difficulty(20, 8), Difficulty(30, 16)
 

@@ -4,7 +4,8 @@ import functools
 
 import pytest
 
-from navrl.config import build, compose
+from navrl.config import compose
+from navrl.config.compose import build
 from tests.envs.playing import play, random_actions, stacked
 
 _SHORT = ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20")

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from navrl.config import build
-from navrl.sims.grid import GridState
+from navrl.config.compose import build
+from navrl.envs.alice_and_bob.sim import GridState
 from tests.envs.conftest import configuration
+from tests.envs.coverage.sim import scalar_radio
 from tests.envs.playing import play, random_actions, stacked
-from tests.sims import scalar_radio
 
 EAST, STAY = 0, 4
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from navrl.stats import mean_interval
+from navrl.run.intervals import mean_interval
 from summarise_runs import finals, quarters
 
 pytestmark = pytest.mark.learning

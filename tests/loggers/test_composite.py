@@ -7,7 +7,10 @@ from functools import partial
 import pytest
 import torch
 
-from navrl.loggers import ConsoleLogger, JsonlLogger, Logger, Loggers, NullLogger, read_metrics
+from navrl.loggers.base import Logger, NullLogger
+from navrl.loggers.composite import Loggers
+from navrl.loggers.console import ConsoleLogger
+from navrl.loggers.jsonl import JsonlLogger, read_metrics
 
 
 class Memory(Logger):

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from navrl.loggers import ConsoleLogger
-from navrl.loggers.console import progress_line, resolve_style
+from navrl.loggers.console import ConsoleLogger, progress_line, resolve_style
 from navrl.loggers.format import count, duration, sparkline, value
 from navrl.loggers.table import layout
 
@@ -186,7 +185,7 @@ def test_names_cannot_move_the_cursor():
 
 
 SCRIPT = """
-from navrl.loggers import ConsoleLogger
+from navrl.loggers.console import ConsoleLogger
 console = ConsoleLogger(
     total=4, headline={"return": "episode/return"}, style="auto"
 )

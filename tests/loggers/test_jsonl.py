@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from navrl.loggers import JsonlLogger, read_metrics
+from navrl.loggers.jsonl import JsonlLogger, read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -146,7 +146,7 @@ def test_summary_is_a_file_of_its_own(tmp_path):
 def test_a_killed_process_loses_at_most_one_record(tmp_path):
     script = (
         "import os, pathlib, signal, sys\n"
-        "from navrl.loggers import JsonlLogger\n"
+        "from navrl.loggers.jsonl import JsonlLogger\n"
         "logger = JsonlLogger(directory=pathlib.Path(sys.argv[1]))\n"
         "for i in range(80):\n"
         "    logger.log({'a': 1.0}, iteration=i, frames=i)\n"

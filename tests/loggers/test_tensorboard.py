@@ -4,8 +4,8 @@ import importlib.util
 
 import pytest
 
-from navrl.loggers import TensorBoardLogger
 from navrl.loggers import tensorboard as module
+from navrl.loggers.tensorboard import TensorBoardLogger
 
 
 def open_logger(directory):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from navrl.loggers import WandbLogger
 from navrl.loggers import wandb as module
+from navrl.loggers.wandb import WandbLogger
 
 pytestmark = pytest.mark.commands
 

@@ -5,9 +5,9 @@ import math
 
 import torch
 
-from navrl.sims.combat import advance
-from navrl.sims.combat_state import decided
-from tests.sims.duels import opening, orders, shipped_params
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.state import decided
+from tests.envs.combat.sim.duels import opening, orders, shipped_params
 
 HORIZON_S = 20
 FIRE_RANGE_M = 19000.0

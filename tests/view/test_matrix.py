@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from navrl.ratings import Payoff
+from navrl.selfplay.payoff import Payoff
 from navrl.view import matrix
 
 SVG = "{http://www.w3.org/2000/svg}"

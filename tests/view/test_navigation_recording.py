@@ -6,11 +6,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.config import build, compose
-from navrl.sims.drone import Drone
-from navrl.sims.moving import Obstacles, Triple
-from navrl.sims.navigation_state import Ending, NavigationState, Tally
-from navrl.sims.worlds import FAR_M, Boxes, Cylinders, Worlds
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.navigation.sim.drone import Drone
+from navrl.envs.navigation.sim.moving import Obstacles, Triple
+from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Cylinders, Worlds
+from navrl.envs.navigation.sim.state import Ending, NavigationState, Tally
 from navrl.view.navigation_recording import Box, Cylinder, play_trips
 from tests.view.trips import shipped_params
 

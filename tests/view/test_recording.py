@@ -7,10 +7,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.sims.combat import advance
-from navrl.sims.combat_state import decided, winner_sign
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.state import decided, winner_sign
 from navrl.view.recording import play_episodes, recording
-from tests.sims.duels import opening, orders, play, shipped_params
+from tests.envs.combat.sim.duels import opening, orders, play, shipped_params
 from tests.view.fights import brawl, choice, duel
 
 _KINDS = {"launch": "launched", "hit": "hit", "miss": "missed", "kill": "killed"}

@@ -6,11 +6,19 @@ import math
 import pytest
 import torch
 
-from navrl.sims.combat import advance
-from navrl.sims.reach import ANGLES, SPEEDS, reach_table
-from navrl.sims.spacetime import best_escape
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.reach import ANGLES, SPEEDS, reach_table
+from navrl.envs.combat.sim.spacetime import best_escape
 from navrl.view.spacetime import drawing, nearest_enemy
-from tests.sims.duels import env_rows, motion_of, opening, orders, play, put_missile, shipped_params
+from tests.envs.combat.sim.duels import (
+    env_rows,
+    motion_of,
+    opening,
+    orders,
+    play,
+    put_missile,
+    shipped_params,
+)
 
 PARAMS = shipped_params()
 NORTH = [(0.0, 0.0, 0.0, 300.0)], [(3e3, 20e3, 260.0, 300.0)]

@@ -5,7 +5,8 @@ import math
 
 import torch
 
-from navrl.config import build, compose
+from navrl.config import compose
+from navrl.config.compose import build
 from navrl.view.navigation_recording import (
     Box,
     Cylinder,

@@ -13,9 +13,8 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.bodies import BodyOptions, team_spec
-from navrl.agents.descent import Descent
-from navrl.agents.guard import diagnose, require_positive, require_version
+from navrl.agents.core.guards import diagnose, require_positive, require_version
+from navrl.agents.core.optimizer import Descent
 from navrl.agents.hmasd.ablations import setting
 from navrl.agents.hmasd.blocks import block_of
 from navrl.agents.hmasd.coordinator import Coordinator
@@ -34,7 +33,8 @@ from navrl.agents.hmasd.options import (
     check_options,
 )
 from navrl.agents.hmasd.usage import broken_steps, usage
-from navrl.agents.recurrence import check_chunks
+from navrl.agents.networks.bodies import BodyOptions, team_spec
+from navrl.agents.networks.memory import check_chunks
 
 
 class HMASD:

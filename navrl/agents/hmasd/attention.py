@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from navrl.agents.encoders import linear
-from navrl.agents.products import Linear
+from navrl.agents.fast.products import Linear
+from navrl.agents.networks.encoders import linear
 
 _SMALL = 0.01  # gain of layers in sums, so that a block begins as nearly the identity
 _GAIN = 2.0**0.5

@@ -6,9 +6,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from navrl.agents.core.team import ALIVE, GROUP, state_of
 from navrl.agents.hmasd.discriminators import Outcomes
 from navrl.agents.hmasd.policy import SKILLS
-from navrl.agents.team import ALIVE, GROUP, state_of
 
 
 class Block(NamedTuple):

@@ -7,9 +7,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from navrl.agents.bodies import BodyOptions, TeamSpec, View
-from navrl.agents.encoders import linear
 from navrl.agents.hmasd.attention import DecoderBlock, EncoderBlock
+from navrl.agents.networks.bodies import BodyOptions, TeamSpec, View
+from navrl.agents.networks.encoders import linear
 
 _SMALL = 0.01
 _GAIN = 2.0**0.5

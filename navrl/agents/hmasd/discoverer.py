@@ -7,13 +7,13 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.nn import functional
 
-from navrl.agents.bodies import Body, BodyOptions, TeamSpec, View
-from navrl.agents.distributions import ActionDistribution
-from navrl.agents.encoders import linear
-from navrl.agents.heads import Head
 from navrl.agents.hmasd.options import ActorOptions
 from navrl.agents.hmasd.skill_bias import initial_biases
-from navrl.agents.recurrence import recurrence
+from navrl.agents.networks.bodies import Body, BodyOptions, TeamSpec, View
+from navrl.agents.networks.distributions import ActionDistribution
+from navrl.agents.networks.encoders import linear
+from navrl.agents.networks.heads import Head
+from navrl.agents.networks.memory import recurrence
 
 INJECTIONS = ("last", "input", "both")
 CRITICS = ("team", "both")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from navrl.agents.epochs import fit
+from navrl.agents.core.epochs import fit
 from navrl.agents.hmasd.discriminators import (
     AgentDiscriminator,
     Outcomes,

@@ -7,8 +7,8 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.nn import functional
 
-from navrl.agents.bodies import Body, BodyOptions, TeamSpec, View
-from navrl.agents.encoders import linear
+from navrl.agents.networks.bodies import Body, BodyOptions, TeamSpec, View
+from navrl.agents.networks.encoders import linear
 
 _SMALL = 0.01
 

@@ -6,16 +6,16 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.agents.clipped import clipped_objective, explained_variance, standardised
-from navrl.agents.descent import Descent
-from navrl.agents.epochs import fit
+from navrl.agents.core.clipped import clipped_objective, explained_variance, standardised
+from navrl.agents.core.epochs import fit
+from navrl.agents.core.optimizer import Descent
+from navrl.agents.core.values import ValueScale
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.blocks import Block
 from navrl.agents.hmasd.coordinator import Coordinator
 from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
 from navrl.agents.hmasd.options import CoordinatorOptions, Update
 from navrl.agents.hmasd.returns import BATCH_END, INTERVAL_END, Decisions, check_returns, smdp_gae
-from navrl.agents.values import ValueScale
 
 _FITTED = (
     "broken",

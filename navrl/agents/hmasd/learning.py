@@ -4,10 +4,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from navrl.agents.descent import Descent
+from navrl.agents.core.loss import LossTerms
+from navrl.agents.core.optimizer import Descent
+from navrl.agents.core.values import ValueScale
 from navrl.agents.hmasd.options import Update
-from navrl.agents.loss import LossTerms
-from navrl.agents.values import ValueScale
 
 
 def descent_of(module: nn.Module, learning_rate: float, update: Update) -> Descent:

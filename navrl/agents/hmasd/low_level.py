@@ -7,15 +7,15 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
-from navrl.agents.clipped import clipped_objective, explained_variance, standardised
-from navrl.agents.distributions import ActionDistribution
-from navrl.agents.epochs import fit
+from navrl.agents.core.clipped import clipped_objective, explained_variance, standardised
+from navrl.agents.core.epochs import fit
+from navrl.agents.core.values import ValueScale
 from navrl.agents.hmasd.blocks import Block
 from navrl.agents.hmasd.discoverer import Actor, AgentCritic, Judged, TeamCritic
 from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
 from navrl.agents.hmasd.options import ActorOptions, Update
-from navrl.agents.recurrence import chunks
-from navrl.agents.values import ValueScale
+from navrl.agents.networks.distributions import ActionDistribution
+from navrl.agents.networks.memory import chunks
 
 _LEAST_DEVIATION = 1e-5
 _ACTED = ("broken", "grad_norm", "loss_pi", "entropy", "kl", "clipfrac")

@@ -6,16 +6,16 @@ import torch
 from torch import nn
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.bodies import BodyOptions, TeamSpec, team_spec
-from navrl.agents.heads import head_for
+from navrl.agents.core.team import ALIVE, GROUP, STATE, action_of, in_group
+from navrl.agents.core.values import ValueScale, value_scale
 from navrl.agents.hmasd.ablations import Setting
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
 from navrl.agents.hmasd.discoverer import CRITICS, Actor, AgentCritic, TeamCritic
 from navrl.agents.hmasd.discriminators import AgentDiscriminator, TeamDiscriminator
 from navrl.agents.hmasd.options import ActorOptions, CoordinatorOptions
 from navrl.agents.hmasd.policy import HierarchicalPolicy
-from navrl.agents.team import ALIVE, GROUP, STATE, action_of, in_group
-from navrl.agents.values import ValueScale, value_scale
+from navrl.agents.networks.bodies import BodyOptions, TeamSpec, team_spec
+from navrl.agents.networks.heads import head_for
 
 FOREVER = 2**31  # steps
 _ALSO_TOLD = (STATE, *in_group(GROUP, "action_mask", ALIVE))  # where an env has one

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from navrl.agents.guard import require_fractions, require_positive
+from navrl.agents.core.guards import require_fractions, require_positive
 
 
 class CoordinatorOptions(NamedTuple):

@@ -9,12 +9,12 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from navrl.agents.distributions import ActionDistribution
+from navrl.agents.core.team import GROUP, in_group, state_of
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
 from navrl.agents.hmasd.discoverer import Actor
 from navrl.agents.hmasd.timing import Memory
-from navrl.agents.team import GROUP, in_group, state_of
+from navrl.agents.networks.distributions import ActionDistribution
 
 SKILLS = "skill"  # the group (N,) of what is known of skills in a rollout
 _HANDED_ON = tuple((SKILLS, name) for name in Memory._fields)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from navrl.agents.heads import BetaHead, CategoricalHead, Head, HybridHead
+from navrl.agents.networks.heads import BetaHead, CategoricalHead, Head, HybridHead
 
 INITS = ("pairs", "spread", "gaussian")
 _NOTHING = 1e-3  # the length of a leaning that competes only with itself

@@ -5,7 +5,8 @@ import functools
 import pytest
 import torch
 
-from navrl.config import build, compose
+from navrl.config import compose
+from navrl.config.compose import build
 from tests.agents.hmasd import game
 
 

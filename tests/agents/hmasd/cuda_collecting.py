@@ -4,10 +4,11 @@ from unittest import mock
 
 import torch
 
-from navrl.config import build, compose
-from navrl.rollouts import SyncCollector
-from tests.rollouts.cuda_audit import DEVICE, audit
-from tests.rollouts.cuda_iteration import build_agent
+from navrl.collectors.sync import SyncCollector
+from navrl.config import compose
+from navrl.config.compose import build
+from tests.collectors.cuda_audit import DEVICE, audit
+from tests.collectors.cuda_iteration import build_agent
 
 NUM_ENVS, STEPS = 8, 3
 OVERRIDES = ("env=alice_and_bob", "agent=hmasd", "compile=off", "agent.k=2")

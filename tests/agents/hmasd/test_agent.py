@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 
-from navrl.agents.epochs import fit
+from navrl.agents.core.epochs import fit
 from navrl.agents.hmasd.ablations import ABLATIONS
 from tests.agents.hmasd import game
 

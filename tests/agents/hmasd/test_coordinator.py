@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from navrl.agents.bodies import BodyOptions, team_spec
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
+from navrl.agents.networks.bodies import BodyOptions, team_spec
 from tests.agents.hmasd import game
 
 BODY = BodyOptions(hidden_sizes=[8], entity_sizes=[8], lidar_encoder="mlp", activation="relu")

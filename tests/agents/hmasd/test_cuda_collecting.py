@@ -1,7 +1,7 @@
 """On a GPU the coordinator is asked in every step, because asking whether it is needed would wait."""
 
 from tests.agents.hmasd import cuda_collecting
-from tests.rollouts.cuda_audit import audited
+from tests.collectors.cuda_audit import audited
 
 
 def test_collecting_never_waits_for_the_device():

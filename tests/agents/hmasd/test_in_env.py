@@ -7,11 +7,12 @@ import torch
 
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.blocks import block_of
-from navrl.config import build, compose
+from navrl.collectors.sync import SyncCollector
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.combat.opponents.frozen import Frozen
 from navrl.evaluate import play
-from navrl.opponents.frozen import Frozen
-from navrl.rollouts import SyncCollector
-from tests.curriculum.club import league
+from tests.selfplay.club import league
 
 NUM_ENVS, STEPS = 4, 15
 COARSE = "env.sim.tick_s=0.25"

@@ -5,7 +5,7 @@ import torch
 
 from navrl.agents.hmasd.blocks import block_of
 from navrl.agents.hmasd.policy import HIDDEN
-from navrl.agents.recurrence import GruRecurrence, chunks
+from navrl.agents.networks.memory import GruRecurrence, chunks
 from tests.agents.hmasd import game
 
 GRU = ("agent.k=3", "agent.actor.rnn=gru", "agent.actor.chunk_length=5")

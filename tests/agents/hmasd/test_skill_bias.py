@@ -4,9 +4,9 @@ import pytest
 import torch
 from torchrl.data import Bounded, MultiCategorical
 
-from navrl.agents.heads import head_for
 from navrl.agents.hmasd.skill_bias import initial_biases
-from navrl.specs import Hybrid
+from navrl.agents.networks.heads import head_for
+from navrl.envs.core.specs import Hybrid
 
 
 def five_actions():

@@ -1,0 +1,1 @@
+"""Shared by all algorithms: objective, minibatches, gradients, optimizer, guards."""

@@ -1,0 +1,73 @@
+"""Guards around the update: options, replayed log-probs, and numbers that are not finite."""
+
+import warnings
+
+import torch
+from tensordict import TensorDictBase
+
+from navrl.agents.networks.memory import HIDDEN
+
+_ROWS_NAMED = 8
+
+
+class TrainingDivergedError(RuntimeError):
+    """Too many iterations in a row produced numbers that are not finite."""
+
+
+def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
+    """Every row at the first, a middle and the last step: weights that change on the way show there."""
+    steps = rollout.shape[1]
+    instants = sorted({0, steps // 2, steps - 1})
+    keys = ("observation", "action_mask", "action", "action_log_prob", HIDDEN)
+    # Not every env has a mask, nor every actor a memory.
+    chosen = rollout.select(*keys, strict=False)
+    return torch.stack([chosen[:, t] for t in instants], 1)
+
+
+def require_version(rollout: TensorDictBase, version: int) -> None:
+    """Refuse a rollout of another policy version."""
+    found = rollout.get_non_tensor("policy_version", default=version)
+    if found != version:
+        raise RuntimeError(
+            f"the rollout carries policy version {found}; expected {version}: "
+            "on-policy learning uses every rollout once, with the policy that collected it"
+        )
+
+
+def diagnose(rollout: TensorDictBase, in_a_row: int, limit: int) -> None:
+    """Say which tensor and env rows are not finite; give up after `limit` iterations in a row."""
+    found = _culprit(rollout)
+    if in_a_row >= limit:
+        raise TrainingDivergedError(
+            f"gradients were not finite in {in_a_row} iterations in a row ({found}); expected fewer than "
+            f"{limit}; lower agent.learning_rate, or look at the named tensor"
+        )
+    warnings.warn(f"skipped gradient steps that were not finite ({found})", stacklevel=3)
+
+
+def _culprit(rollout: TensorDictBase) -> str:
+    for key, value in rollout.items(include_nested=True, leaves_only=True):
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            continue
+        bad = ~value.isfinite()
+        if bad.any():
+            rows = bad.reshape(bad.shape[0], -1).any(-1).nonzero().flatten().tolist()
+            more = ", ..." if len(rows) > _ROWS_NAMED else ""
+            name = "/".join(key) if isinstance(key, tuple) else key
+            named = ", ".join(str(row) for row in rows[:_ROWS_NAMED])
+            return f"{name!r} of the rollout in env rows {named}{more}"
+    return "the rollout is finite, so the loss or the weights overflowed"
+
+
+def require_positive(**values: float | None) -> None:
+    """Raise about the first agent option that is not above 0; one that is None is not wanted."""
+    for name, value in values.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"agent.{name} = {value}; expected more than 0; change agent.{name}")
+
+
+def require_fractions(**fractions: float) -> None:
+    """Raise about the first agent option that is not within 0 and 1."""
+    for name, value in fractions.items():
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"agent.{name} = {value}; expected 0 to 1; change agent.{name}")

@@ -1,0 +1,159 @@
+"""Gradient steps: fused Adam with clipping, skipped steps and a falling learning rate, all on the device."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from navrl.agents.core.guards import require_positive
+
+Group = dict[str, Any]
+
+
+class OneCallAdam(torch.optim.Adam):
+    """Fused Adam that takes a step of all parameters of a group in one call, and counts it once.
+
+    torch's own looks at every parameter and has a count for each, which takes longer than the arithmetic
+    where networks are small. What is saved has the same form.
+    """
+
+    found_inf: Tensor  # 1 where no step is to be taken; set, like the next, before every step
+    grad_scale: Tensor  # what gradients are divided by
+
+    def __init__(self, groups: list[Group], epsilon: float) -> None:
+        super().__init__(groups, eps=epsilon, fused=True)
+        self._share_counts()
+
+    def _share_counts(self) -> None:
+        for group in self.param_groups:
+            if not group["params"]:
+                continue
+            first, states = group["params"][0], [self.state[p] for p in group["params"]]
+            counts = [state["step"] for state in states if state]
+            count = counts[0] if counts else torch.zeros((), device=first.device)
+            for parameter, state in zip(group["params"], states, strict=True):
+                state.setdefault("exp_avg", torch.zeros_like(parameter))
+                state.setdefault("exp_avg_sq", torch.zeros_like(parameter))
+                state["step"] = count
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What this or torch's Adam saved; torch would go on writing into it."""
+        super().load_state_dict(copy.deepcopy(state_dict))
+        self._share_counts()
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One step along the gradients of those that have any."""
+        for group in self.param_groups:
+            moved = [p for p in group["params"] if p.grad is not None]
+            states = [self.state[p] for p in moved]
+            if not moved:
+                continue
+            count = states[0]["step"]
+            count.add_(1.0 - self.found_inf)
+            torch._fused_adam_(
+                moved,
+                [p.grad for p in moved],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                [count] * len(moved),
+                lr=group["lr"],
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                weight_decay=0.0,
+                eps=group["eps"],
+                amsgrad=False,
+                maximize=False,
+                grad_scale=self.grad_scale,
+                found_inf=self.found_inf,
+            )
+
+
+class Descent:
+    """Adam, and how its learning rates fall: on a line to `final_share` of them, then they stay."""
+
+    def __init__(
+        self,
+        groups: list[Group],
+        *,
+        final_share: float,
+        epsilon: float,
+        max_grad_norm: float,
+        num_iterations: int,
+    ) -> None:
+        require_positive(max_grad_norm=max_grad_norm)
+        self.optimizer: Any = OneCallAdam(groups, epsilon)
+        self.parameters = [each for group in groups for each in group["params"]]
+        self._epsilon, self._max_grad_norm = epsilon, max_grad_norm
+        span = max(num_iterations, 1)
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda done: 1.0 - (1.0 - final_share) * min(done / span, 1.0)
+        )
+
+    @property
+    def done(self) -> int:
+        """How many iterations have ended."""
+        return int(self._schedule.last_epoch)
+
+    def step(self, stopped: Tensor) -> tuple[Tensor, Tensor]:
+        """One step along what backward() left in the parameters; were it broken, and its norm."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        return self._step(norm, stopped), norm.detach()
+
+    def along(self, gradients: Sequence[Tensor], norm: Tensor, stopped: Tensor) -> Tensor:
+        """One step along gradients of all `parameters`, whose norm this is; were they broken?"""
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        return self._step(norm, stopped)
+
+    def _step(self, norm: Tensor, stopped: Tensor) -> Tensor:
+        """One step along the gradients, scaled down to the largest norm; were they broken?
+
+        Nothing moves where `stopped`, or if they are not finite. Both decisions stay on the device: fused
+        Adam leaves everything alone where found_inf is 1, and divides gradients by grad_scale, which makes
+        it do the clipping too.
+        """
+        broken = ~norm.isfinite()
+        self.optimizer.found_inf = (broken | stopped).float()
+        self.optimizer.grad_scale = (norm / self._max_grad_norm).clamp_min(1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return broken
+
+    def end_iteration(self) -> float:
+        """The learning rate of this iteration's policy; the next one's is lower."""
+        rate = float(self._schedule.get_last_lr()[0])
+        self._schedule.step()
+        return rate
+
+    def state_dict(self) -> dict[str, Any]:
+        """Adam's moments, and how many iterations were made."""
+        return {"optimizer": self.optimizer.state_dict(), "schedule": self.done}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of state_dict; epsilon and learning rates are those of this object."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        done = self._schedule.last_epoch = state["schedule"]
+        for group, rate in zip(self.optimizer.param_groups, self._schedule.base_lrs, strict=True):
+            group["eps"] = self._epsilon
+            group["lr"] = rate * self._schedule.lr_lambdas[0](done)
+        self._schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+
+def parameter_groups(
+    policy: nn.Module, critic: nn.Module, learning_rate: float, critic_learning_rate: float | None
+) -> list[Group]:
+    """What the policy has, shared layers too, and what only the critic has; one group for one rate."""
+    require_positive(learning_rate=learning_rate, critic_learning_rate=critic_learning_rate)
+    own = dict.fromkeys(policy.parameters())
+    others = [parameter for parameter in critic.parameters() if parameter not in own]
+    if critic_learning_rate is None:
+        return [{"params": [*own, *others], "lr": learning_rate}]
+    return [
+        {"params": list(own), "lr": learning_rate},
+        {"params": others, "lr": critic_learning_rate},
+    ]

@@ -1,0 +1,1 @@
+"""Faster arithmetic on CPUs."""

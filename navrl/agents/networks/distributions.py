@@ -1,0 +1,174 @@
+"""Action distributions with exact log-probabilities and entropies, and no host synchronisation."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from navrl.agents.fast.gamma import digamma, lgamma
+
+# Samples keep off the edges of their interval, where the density is zero or infinite.
+_EDGE = 1e-6
+_LEAST_UNIFORM = 2.0**-25  # half the step between uniform numbers
+
+
+class ActionDistribution(Distribution):
+    """What a policy asks: one sample or the deterministic action per row, log_prob and entropy."""
+
+    arg_constraints = {}  # noqa: RUF012  (the base class reads it)
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """What a policy does that has to decide without chance."""
+        raise TypeError(f"{type(self).__name__} lacks deterministic_sample")
+
+
+class MaskedMultiCategorical(ActionDistribution):
+    """Independent categorical choices side by side; masked choices have probability zero.
+
+    logits and mask are (..., sum(choices)), actions (..., len(choices)) int64. A head whose choices are
+    all masked is left unmasked: some choice has to be made.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor, choices: Sequence[int]) -> None:
+        # Choices first, (choices, ...): so a compiler makes one loop over rows of it, with vectors of rows.
+        sizes, self._log_probs = list(choices), []
+        columns = (rows.movedim(-1, 0).contiguous() for rows in (logits, mask))
+        for head, allowed in zip(*(torch.split(rows, sizes) for rows in columns), strict=True):
+            usable = allowed | ~allowed.any(0)
+            # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
+            low = torch.finfo(head.dtype).min / 2
+            self._log_probs.append(torch.where(usable, head, low).log_softmax(0))
+        super().__init__(
+            batch_shape=logits.shape[:-1],
+            event_shape=torch.Size([len(choices)]),
+            validate_args=False,
+        )
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """One action per row: the largest of log-probabilities, to each of which Gumbel noise is added."""
+        _only_one(sample_shape)
+        # Not 0, whose noise is -inf: a masked choice would win against it.
+        uniform = (torch.rand_like(head).clamp_min(_LEAST_UNIFORM) for head in self._log_probs)
+        noises = [-(-each.log()).log() for each in uniform]
+        pairs = zip(self._log_probs, noises, strict=True)
+        return torch.stack([(head + noise).argmax(0) for head, noise in pairs], -1)
+
+    @property
+    def mode(self) -> Tensor:
+        """The most probable action of every head."""
+        return torch.stack([head.argmax(0) for head in self._log_probs], -1)
+
+    deterministic_sample = mode
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Sum over heads."""
+        chosen = []
+        for head, index in zip(self._log_probs, value.unbind(-1), strict=True):
+            places = torch.arange(len(head), device=head.device).view(-1, *[1] * index.ndim)
+            # Not gather: its gradient is a loop of its own, which nothing is fused with.
+            chosen.append(torch.where(places == index, head, 0.0).sum(0))
+        return torch.stack(chosen).sum(0)
+
+    def entropy(self) -> Tensor:
+        """Sum over heads, nats."""
+        return torch.stack([-(head.exp() * head).sum(0) for head in self._log_probs]).sum(0)
+
+
+class ScaledBeta(ActionDistribution):
+    """Independent columns, each Beta-distributed over an interval of its own.
+
+    alpha and beta are (..., columns) and above 0, low and high (columns,), actions (..., columns).
+    """
+
+    def __init__(self, alpha: Tensor, beta: Tensor, low: Tensor, high: Tensor) -> None:
+        super().__init__(
+            batch_shape=alpha.shape[:-1], event_shape=alpha.shape[-1:], validate_args=False
+        )
+        self._alpha, self._beta, self._low, self._width = alpha, beta, low, high - low
+        self._shapes = list(zip(_parts(alpha), _parts(beta), strict=True))
+        self._log_norms = [lgamma(a) + lgamma(b) - lgamma(a + b) for a, b in self._shapes]
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """One action per row: the share of one gamma variate in a sum of two."""
+        _only_one(sample_shape)
+        shapes = torch.stack([self._alpha, self._beta]).detach()
+        one, other = torch._standard_gamma(shapes).unbind(0)
+        return self._low + self._width * (one / (one + other)).clamp(_EDGE, 1.0 - _EDGE)
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """The mean: the mode of a nearly flat column is an edge, and jumps from one to the other."""
+        return self._low + self._width * (self._alpha / (self._alpha + self._beta))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Sum over columns, of the density in the units of the action."""
+        shares = _parts(((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE))
+        parts = zip(self._shapes, shares, self._log_norms, strict=True)
+        kernels = [
+            (alpha - 1.0) * share.log() + (beta - 1.0) * (-share).log1p() - log_norm
+            for (alpha, beta), share, log_norm in parts
+        ]
+        return (torch.cat(kernels, -1) - self._width.log()).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Sum over columns, nats, of the density in the units of the action."""
+        entropies = [
+            log_norm
+            - (alpha - 1.0) * digamma(alpha)
+            - (beta - 1.0) * digamma(beta)
+            + (alpha + beta - 2.0) * digamma(alpha + beta)
+            for (alpha, beta), log_norm in zip(self._shapes, self._log_norms, strict=True)
+        ]
+        return (torch.cat(entropies, -1) + self._width.log()).sum(-1)
+
+
+def _parts(columns: Tensor) -> tuple[Tensor, ...]:
+    """All columns (..., n) at once, or one by one for a compiler, to which each is then a loop over rows.
+
+    Of columns side by side it makes a loop of n for every row.
+    """
+    return torch.split(columns, 1, -1) if torch.compiler.is_compiling() else (columns,)
+
+
+class BoundedAndBinary(ActionDistribution):
+    """Columns of a ScaledBeta, then binary columns, 0.0 or 1.0; all independent.
+
+    `binary` has two choices per column.
+    """
+
+    def __init__(self, bounded: ScaledBeta, binary: MaskedMultiCategorical) -> None:
+        self._bounded, self._binary = bounded, binary
+        self._columns = [part.event_shape[0] for part in (bounded, binary)]
+        super().__init__(
+            batch_shape=bounded.batch_shape,
+            event_shape=torch.Size([sum(self._columns)]),
+            validate_args=False,
+        )
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """One action per row."""
+        return self._joined(self._bounded.sample(sample_shape), self._binary.sample(sample_shape))
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        """The mean of bounded columns, the more probable value of binary ones."""
+        return self._joined(self._bounded.deterministic_sample, self._binary.deterministic_sample)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Density times probability."""
+        bounded, binary = torch.split(value, self._columns, -1)
+        return self._bounded.log_prob(bounded) + self._binary.log_prob(binary.long())
+
+    def entropy(self) -> Tensor:
+        """Sum over all columns, nats."""
+        return self._bounded.entropy() + self._binary.entropy()
+
+    def _joined(self, bounded: Tensor, binary: Tensor) -> Tensor:
+        return torch.cat([bounded, binary.to(bounded.dtype)], -1)
+
+
+def _only_one(sample_shape: Sequence[int]) -> None:
+    if sample_shape:
+        raise ValueError(f"sample_shape = {tuple(sample_shape)}; expected none")

@@ -1,0 +1,139 @@
+"""agent.network=navrl: the network of the published NavRL, layer by layer.
+
+A convolution over the lidar scan and an MLP over all moving obstacles at once meet the state in two shared
+layers, on which a policy and a value are one layer each. Inputs are not normalised, every layer is.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor, nn
+from torchrl.data import Composite, TensorSpec
+
+from navrl.agents.core.team import action_of, frames_of, group_of
+from navrl.agents.core.values import ValueScale
+from navrl.agents.fast.products import Linear
+from navrl.agents.networks.encoders import (
+    Leaves,
+    activation_of,
+    check_sizes,
+    linear,
+    mask_of,
+    observation_leaves,
+)
+from navrl.agents.networks.heads import BetaHead, head_for
+from navrl.agents.networks.lidar import scan_encoder
+from navrl.agents.networks.memory import NoRecurrence
+from navrl.agents.networks.mlp import Critic, NetworkOptions, Policy
+
+_FEATURES = "features"
+_GAIN = 0.01  # of the two last layers
+
+
+class Features(nn.Module):
+    """What policy and critic both look at: one scan, one set of entities, one vector."""
+
+    def __init__(self, *, leaves: Leaves, options: NetworkOptions) -> None:
+        super().__init__()
+        ((self.vector, width),) = leaves.vectors.items()
+        ((self.set, entities),) = leaves.entities.items()
+        ((self.scanned, scan),) = leaves.scans.items()
+        self.bf16 = options.precision == "bf16"
+        metres = scan._replace(largest=1.0)  # as they come
+        self.scan = scan_encoder(options.lidar_encoder, metres, options.activation)
+        check_sizes(options.entity_sizes, "entity_sizes")
+        check_sizes(options.hidden_sizes, "hidden_sizes")
+        numbers = entities.number * entities.features
+        self.entities = _normed(numbers, options.entity_sizes, options.activation)
+        inputs = self.scan.outputs + options.entity_sizes[-1] + width
+        self.layers = _normed(inputs, options.hidden_sizes, options.activation)
+
+    def forward(self, frames: TensorDictBase) -> Tensor:
+        """(..., features). The order of the parts is that of the published weights."""
+        names = (self.scanned, self.set, mask_of(self.set), self.vector)
+        scan, entities, present, vector = (frames.get(("observation", name)) for name in names)
+        with torch.autocast(scan.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            rows = torch.where(present.unsqueeze(-1), entities, 0.0).flatten(-2)
+            joined = torch.cat([self.scan(scan).float(), self.entities(rows).float(), vector], -1)
+            return self.layers(joined).float()
+
+
+class Branch(nn.Module):
+    """The shared features, then a layer of one's own."""
+
+    memory = NoRecurrence()
+
+    def __init__(self, *, features: Features, outputs: int, inputs: int) -> None:
+        super().__init__()
+        self.features, self.last = features, linear(inputs, outputs, _GAIN)
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The names of all that is read of an observation."""
+        part = self.features
+        return (part.vector, part.set, part.scanned, mask_of(part.set))
+
+    def shared(self, frames: TensorDictBase) -> TensorDictBase:
+        """The frames with the features, so that policy and critic find them there."""
+        return frames.copy().set(_FEATURES, self.features(frames))
+
+    def forward(self, frames: TensorDictBase) -> Tensor:
+        """(..., outputs) in float32."""
+        features = frames.get(_FEATURES, None)
+        return self.last(self.features(frames) if features is None else features)
+
+    def learn_scales(self, frames: TensorDictBase) -> None:
+        """Do nothing: inputs are not normalised."""
+
+
+class NavrlHead(BetaHead):
+    """Betas a hair narrower than a BetaHead's, as published."""
+
+    least = 1.0 + 1e-6
+
+
+def navrl_networks(
+    *,
+    observation_spec: Composite,
+    action_spec: TensorSpec,
+    options: NetworkOptions,
+    scale: ValueScale,
+) -> tuple[Policy, Critic]:
+    """Policy and critic on shared features."""
+    group = group_of(observation_spec)
+    spec, head = frames_of(observation_spec, group), head_for(action_of(action_spec, group))
+    leaves = observation_leaves(spec)
+    if [len(kind) for kind in leaves] != [1, 1, 1] or not isinstance(head, BetaHead):
+        names = ", ".join(repr(name) for kind in leaves for name in kind)
+        raise ValueError(
+            f"agent.network = navrl, and the env tells {names} and takes {type(head).__name__} actions; "
+            "expected one vector, one set of entities, one lidar scan and bounded actions, as in "
+            "env=navigation; use agent.network=separate"
+        )
+    features = Features(leaves=leaves, options=options)
+    head, inputs = NavrlHead(low=head.low, high=head.high), options.hidden_sizes[-1]
+    policy, critic = (
+        Branch(features=features, outputs=outputs, inputs=inputs) for outputs in (head.outputs, 1)
+    )
+    masked = "action_mask" in spec
+    return (
+        Policy(
+            trunk=policy,
+            head=head,
+            group=group,
+            masked=masked,
+            compile_mode=options.compile_mode,
+        ),
+        Critic(trunk=critic, scale=scale),
+    )
+
+
+def _normed(inputs: int, sizes: Sequence[int], activation: str) -> nn.Sequential:
+    """Linear layers, each with an activation and then a normalisation."""
+    layers: list[Any] = []
+    for before, width in itertools.pairwise([inputs, *sizes]):
+        layers += [Linear(before, width), activation_of(activation), nn.LayerNorm(width)]
+    return nn.Sequential(*layers)

@@ -1,0 +1,117 @@
+"""collector=pipelined: the next rollout is collected while the last one is learned from."""
+
+import contextlib
+import copy
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase
+
+from navrl.collectors.sync import SyncCollector
+
+
+class PipelinedCollector(SyncCollector):
+    """Yields (N, T) frames of the policy as it was an update before, but for the first.
+
+    A thread collects within `ahead` and never outside of it: there with a copy of the weights that nobody
+    changes, into a buffer that nobody reads. So whoever changes or saves the env meets it at rest.
+    """
+
+    lag = 1
+    _final_rollout: TensorDictBase  # TorchRL's buffer, which the next rollout is written to
+
+    def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
+        self._stopping = threading.Event()
+        self._worker = ThreadPoolExecutor(
+            1, "collector", torch.set_num_threads, (torch.get_num_threads(),)
+        )
+        self._learner = policy
+        super().__init__(
+            env=env,
+            policy=copy.deepcopy(policy).requires_grad_(False),
+            rollout_steps=rollout_steps,
+            total_frames=total_frames,
+        )
+        self.interruptor = SimpleNamespace(collection_stopped=self._stopping.is_set)
+        self._spare: TensorDictBase = self._final_rollout.clone()
+        self._fresh = super().iterator()
+        self._ready: TensorDictBase | None = None  # collected, and not handed over yet
+        self._times: dict[str, float] = {}
+
+    def iterator(self) -> Iterator[TensorDictBase]:
+        """Rollouts that carry the version of the policy that collected them."""
+        while (rollout := self._next()) is not None:
+            yield rollout
+
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Collect the next rollout beside what is done within; both are finished at the end."""
+        if self._ready is not None:  # it is there already
+            yield
+            return
+        self._prepare()
+        collecting = self._worker.submit(self._collect)
+        try:
+            yield
+            done = time.perf_counter()
+            self._ready = collecting.result()
+            self._times["time/collect_wait"] = time.perf_counter() - done
+        except BaseException:
+            self._stopping.set()  # it ends with the step under way
+            wait([collecting])
+            raise
+
+    def _next(self) -> TensorDictBase | None:
+        if self._ready is None:
+            self._prepare()
+            return self._collect()
+        rollout, self._ready = self._ready, None
+        return rollout
+
+    def _prepare(self) -> None:
+        """The newest weights, and the buffer that was learned from before the last one."""
+        self.policy.load_state_dict(self._learner.state_dict())
+        self.policy.version = getattr(self._learner, "version", 0)
+        self._final_rollout, self._spare = self._spare, self._final_rollout
+
+    def _collect(self) -> TensorDictBase | None:
+        began = time.perf_counter()
+        rollout = next(self._fresh, None)
+        self._times["time/collect_ahead"] = time.perf_counter() - began
+        return rollout
+
+    def metrics(self) -> dict[str, float]:
+        """Seconds that the thread has collected, and that learning had to wait for it."""
+        times, self._times = self._times, {}
+        return times
+
+    def runtime_state(self) -> dict[str, Any]:
+        """Also what was collected ahead: its weights are gone, so it could not be collected again."""
+        state = super().runtime_state()
+        if self._ready is not None:
+            version = self._ready.get_non_tensor("policy_version")
+            frames = self._ready.exclude("policy_version").to_dict()
+            state["ahead"] = {"frames": frames, "policy_version": version}
+        return state
+
+    def load_runtime_state(self, runtime: dict[str, Any]) -> None:
+        """The inverse of runtime_state; a checkpoint of another collector holds nothing ahead."""
+        super().load_runtime_state(runtime)
+        ahead = runtime.get("ahead")
+        if ahead is not None:
+            self._final_rollout.update_(TensorDict(ahead["frames"], self._final_rollout.batch_size))
+            rollout = self._final_rollout.copy()
+            self._ready = rollout.set_non_tensor("policy_version", ahead["policy_version"])
+            self._frames += rollout.numel()
+
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+        """Close the env; the thread is idle."""
+        self._stopping.set()
+        self._worker.shutdown()
+        super().shutdown(*args, **kwargs)

@@ -1,0 +1,1 @@
+"""The commands of `navrl`, one file each."""

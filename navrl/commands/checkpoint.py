@@ -1,0 +1,198 @@
+"""navrl checkpoint: look at the checkpoints of a run, check them, compare them, and take the policy out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from navrl.commands.files import Action, files_of, parser_of, printable, size_text
+from navrl.config.build import ConfigError
+from navrl.config.command import run_plain
+from navrl.run.options import check_writable
+from navrl.run.policies import OUTPUTS
+from navrl.storage.checkpoint import Facts, checked_facts, load, write_state
+from navrl.storage.compare import Difference, describe, differing, leaves
+from navrl.storage.container import CorruptFile
+from navrl.storage.directory import BEST, LATEST, checkpoints
+from navrl.storage.find import find
+
+_EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
+  navrl checkpoint show latest --depth 2         what is in its newest one
+  navrl checkpoint verify outputs/my_run         read every byte; exit code 1 if something is damaged
+  navrl checkpoint export best policy.ckpt       the policy alone, for navrl evaluate and navrl replay
+  navrl checkpoint diff a.ckpt b.ckpt            what differs and by how much; exit code 1 if anything does"""
+_KEPT = ("config", "choices", "frames", "iteration")  # besides the weights, of an exported policy
+
+
+class Entry(NamedTuple):
+    """A checkpoint file; `facts` is what it was found to be wrong with, unless it is intact."""
+
+    path: Path
+    size: int  # bytes
+    facts: Facts | str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry of `navrl checkpoint`."""
+    return run_plain(_parser(), lambda options: int(options.run(options)), arguments)
+
+
+def entries(where: str) -> list[Entry]:
+    """The checkpoints of a run or a folder, most frames first, or the one file of that name."""
+    return [_entry(path) for path in files_of(where, "checkpoints", checkpoints)]
+
+
+def _entry(path: Path) -> Entry:
+    size = 0
+    try:
+        size = path.stat().st_size
+        return Entry(path, size, checked_facts(path))
+    except OSError as error:  # deleted meanwhile by the run that it is of, for one
+        return Entry(path, size, f"unreadable: {error.strerror}")
+    except CorruptFile as error:
+        return Entry(path, size, printable(error.verdict))
+    except ValueError:  # it is not called step_<frames>.ckpt
+        return _lone(path, size)
+
+
+def _lone(path: Path, size: int) -> Entry:
+    """A checkpoint under a name of its own."""
+    frames = load(path).get("frames")
+    return Entry(path, size, Facts(frames if type(frames) is int else 0, 0, None, ""))
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = entries(options.where)
+    pointers = _pointers(found[0].path.parent)
+    rows = [("frames", "stage", "score", "size", "state", "file")]
+    for path, size, facts in found:
+        names = [name for name, file in pointers.items() if file == path.name]
+        file = f"{path.name}  <- {', '.join(names)}" if names else path.name
+        if isinstance(facts, str):
+            rows.append(("-", "-", "-", size_text(size), facts, file))
+            continue
+        score = "-" if facts.score is None else f"{facts.score:.4g}"
+        rows.append((f"{facts.frames:,}", str(facts.stage + 1), score, size_text(size), "ok", file))
+    sys.stdout.write(_table(rows))
+    return 0
+
+
+def _pointers(folder: Path) -> dict[str, str]:
+    """Whom the pointer files of a folder name; they are shown, never followed."""
+    found = {}
+    for name in (LATEST, BEST):
+        try:
+            found[name] = str(json.loads((folder / name).read_text(encoding="utf-8"))["file"])
+        except (OSError, ValueError, LookupError, TypeError):
+            continue  # there is none, or it is not one of ours
+    return found
+
+
+def _show(options: argparse.Namespace) -> int:
+    path = find(options.where, OUTPUTS)
+    lines = [f"{path}  {size_text(path.stat().st_size)}", *_tree(load(path), options.depth, 0)]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _tree(node: Any, depth: int, level: int) -> Iterator[str]:
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in items:
+        indent = "  " * (level + 1)
+        if not isinstance(value, dict | list | tuple) or not value:
+            text = describe(value)
+            yield f"{indent}{printable(key)}  {text if len(text) <= 80 else text[:77] + '...'}"
+            continue
+        tensors = [leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor)]
+        size = size_text(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        inside = f"{len(tensors)} tensors, {size}" if tensors else f"{len(value)} entries"
+        yield f"{indent}{printable(key)}/  {inside}"
+        if level + 1 < depth:
+            yield from _tree(value, depth, level + 1)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    found = entries(options.where)
+    for path, size, facts in found:
+        verdict = facts if isinstance(facts, str) else "ok"
+        sys.stdout.write(f"{verdict}  {path}  {size_text(size)}\n")
+    return int(any(isinstance(entry.facts, str) for entry in found))
+
+
+def _export(options: argparse.Namespace) -> int:
+    check_writable(options.output, "OUTPUT")
+    _spare_runs(options.output)
+    path = find(options.where, OUTPUTS)
+    state = load(path)
+    missing = [name for name in (*_KEPT, "agent") if name not in state]
+    if missing:
+        raise ConfigError(f"{path} holds no {', '.join(missing)}; expected a training run's")
+    policy = {"agent": {"policy": state["agent"]["policy"]}, **{key: state[key] for key in _KEPT}}
+    write_state(options.output, policy, frames=state["frames"], score=None)
+    sizes = (size_text(file.stat().st_size) for file in (options.output, path))
+    sys.stdout.write(f"{options.output}: {' of the '.join(sizes)} of {path}\n")
+    return 0
+
+
+def _spare_runs(output: Path) -> None:
+    """Raise about a file that is there and that its run may need to go on."""
+    if output.exists() and any(
+        (it / "config.yaml").is_file() for it in output.resolve().parents[:2]
+    ):
+        raise ConfigError(
+            f"OUTPUT = {output} is a file of a run; expected a name that the run does not use; change OUTPUT"
+        )
+
+
+def _diff(options: argparse.Namespace) -> int:
+    one, two = (find(name, OUTPUTS) for name in (options.where, options.other))
+    found = differing(load(one), load(two))
+    if not found:
+        sys.stdout.write(f"{one} and {two} hold the same\n")
+        return 0
+    rows = [("leaf", "differs by", "of the elements", "in the first", "in the second")]
+    sys.stdout.write(_table([*rows, *map(_difference_row, found)]))
+    sys.stdout.write(f"{len(found)} {'differ' if len(found) > 1 else 'differs'}\n")
+    return 1
+
+
+def _difference_row(it: Difference) -> tuple[str, ...]:
+    largest = "-" if it.largest is None else f"{it.largest:.3g}"
+    share = "-" if it.share is None else f"{it.share:.1%}"
+    return (printable(it.path), largest, share, it.one[:40], it.two[:40])
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    actions = (
+        Action("ls", _list, "list the checkpoints of a run; every one is read and checked"),
+        Action("show", _show, "the tree of a checkpoint with shapes"),
+        Action("verify", _verify, "read every byte of a run's checkpoints; 1 if one is damaged"),
+        Action("export", _export, "write the policy's weights alone"),
+        Action(
+            "diff",
+            _diff,
+            "what differs between two checkpoints, and by how much; 1 if anything does",
+        ),
+    )
+    described = "Look at checkpoints, check them, compare them, take the policy out."
+    parser, added = parser_of("checkpoint", described, _EXAMPLES, actions)
+    added["show"].add_argument("--depth", type=int, default=3, help="levels; default: %(default)s")
+    added["export"].add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    added["diff"].add_argument("other", help="the second checkpoint, named in the same ways")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""navrl import-navrl: the published weights of NavRL as a checkpoint of ours, and back."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import pickle
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from navrl.config import compose
+from navrl.config.build import ConfigError
+from navrl.config.command import run_plain
+from navrl.config.compose import build, from_json, to_json
+from navrl.run.options import check_writable
+from navrl.run.policies import OUTPUTS, build_env, load_agent
+from navrl.storage.atomic import replace_file
+from navrl.storage.checkpoint import load, write_state
+from navrl.storage.find import find
+
+_EXAMPLES = """examples:
+  navrl import-navrl navrl_checkpoint.pt
+  navrl evaluate checkpoint=navrl_checkpoint.ckpt
+  navrl import-navrl --export outputs/latest --output trained.pt
+
+Import makes a checkpoint of env=navigation_compat agent=ppo_navrl, to be evaluated. Export takes a policy
+that was trained with these options and writes what NavRL's own code loads. No bit of a weight changes on
+either way."""
+_CHOICES = {"env": "navigation_compat", "agent": "ppo_navrl"}
+# Options without which the same numbers would be another network.
+_MEANING = ("network", "lidar_encoder", "activation", "value_normalisation")
+# Published prefixes of the parts that have the same layers in the same order as ours.
+_FEATURES = {
+    "feature_extractor.module.0.module": "scan.layers",
+    "feature_extractor.module.1.module.1": "entities",
+    "feature_extractor.module.3.module": "layers",
+}
+_SCALE = {
+    "value_norm.running_mean": "running_mean",
+    "value_norm.running_mean_sq": "running_mean_square",
+    "value_norm.debiasing_term": "seen",
+}
+_GAE = {"gae.gamma": "discount", "gae.lmbda": "gae_lambda"}
+_MAX_BYTES = 64 << 20  # the published file has 0.7 MB
+_NAMED = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry of `navrl import-navrl`."""
+    return run_plain(_parser(), import_navrl, arguments)
+
+
+def import_navrl(options: argparse.Namespace) -> None:
+    """The command."""
+    if (options.file is None) == (options.export is None):
+        raise ConfigError(
+            "nothing to do, or two things; expected a file to import, or --export and a policy "
+            "(see: navrl import-navrl --help)"
+        )
+    source = options.file if options.export is None else find(options.export, OUTPUTS)
+    suffix = ".ckpt" if options.export is None else ".pt"
+    output = check_writable(options.output or Path(f"{source.stem}{suffix}"))
+    if output.exists() and output.samefile(source):
+        raise ConfigError(f"output = {output}; expected another file than the source; add --output")
+    if options.export is None:
+        _import(source, output)
+        example = f"  next: navrl evaluate checkpoint={output}\n"
+    else:
+        _export(source, output)
+        example = ""
+    sys.stdout.write(f"wrote {output}\n{example}")
+
+
+def _import(source: Path, output: Path) -> None:
+    found = read_published(source)
+    config = _config()
+    env = _env(config)
+    check_published(found, published(_agent(config, env)), str(source))
+    for name, option in _GAE.items():
+        config.agent[option] = _shortest(found[name])
+    agent = _agent(config, env)
+    install(found, agent)
+    state = {
+        "agent": agent.state_dict(),
+        "iteration": 0,
+        "frames": 0,
+        "config": to_json(config),
+        "choices": _CHOICES,
+    }
+    write_state(output, state, frames=0, score=None)
+
+
+def _export(source: Path, output: Path) -> None:
+    state = load(source)
+    config, plain = from_json(state["config"]), _config()
+    for option in _MEANING:
+        if config.agent.get(option) != plain.agent[option]:
+            raise ConfigError(
+                f"{source} was trained with agent.{option} = {config.agent.get(option)}; expected "
+                f"{plain.agent[option]}, as in NavRL's code; train with agent=ppo_navrl to export"
+            )
+    agent = _agent(config, _env(config))
+    load_agent(agent, state, str(source))
+    found = {name: tensor.clone() for name, tensor in published(agent).items()}
+    check_published(found, published(_agent(plain, _env(plain))), str(source))
+    buffer = io.BytesIO()
+    torch.save(found, buffer)
+    replace_file(output, [buffer.getvalue()])
+
+
+def published(agent: Any) -> dict[str, Tensor]:
+    """The agent's own tensors, sharing its memory, with the names and in the order of the published file."""
+    policy, critic = agent.policy.state_dict(), agent.critic.state_dict()
+    tensors: dict[str, Tensor] = {}
+    for theirs, ours in _FEATURES.items():
+        start = f"trunk.features.{ours}."
+        tensors |= {
+            f"{theirs}.{name.removeprefix(start)}": tensor
+            for name, tensor in policy.items()
+            if name.startswith(start)
+        }
+    kinds = ("weight", "bias")
+    halves = {kind: policy[f"trunk.last.{kind}"].chunk(2) for kind in kinds}
+    for half, layer in enumerate(("alpha_layer", "beta_layer")):
+        tensors |= {f"actor.module.0.module.{layer}.{kind}": halves[kind][half] for kind in kinds}
+    tensors |= {f"critic.module.{kind}": critic[f"trunk.last.{kind}"] for kind in kinds}
+    tensors |= {theirs: critic[f"scale.{ours}"] for theirs, ours in _SCALE.items()}
+    return tensors | {"gae.gamma": agent.gae.gamma, "gae.lmbda": agent.gae.lmbda}
+
+
+def install(found: Mapping[str, Tensor], agent: Any) -> None:
+    """Copy published tensors, which were checked, into the agent."""
+    for name, tensor in published(agent).items():
+        tensor.copy_(found[name])
+
+
+def read_published(path: Path) -> dict[str, Tensor]:
+    """The tensors in a file of torch.save; nothing in it is run."""
+    expected = "expected the .pt file that NavRL publishes; name another file"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            large = sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES
+            damaged = None if large else archive.testzip()
+    except zipfile.BadZipFile as error:
+        raise ConfigError(f"{path} was not written by torch.save; {expected}") from error
+    if large or damaged:
+        reason = f"is damaged: the checksum of {damaged} is wrong" if damaged else "is too large"
+        raise ConfigError(f"{path} {reason}; {expected}")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ConfigError(
+            f"{path} holds pickled code or objects, which are refused because loading them runs what "
+            f"somebody else wrote; {expected}"
+        ) from error
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be read as a file of torch.save; {expected}") from error
+    if not isinstance(found, dict) or not all(isinstance(x, Tensor) for x in found.values()):
+        raise ConfigError(f"{path} holds no dictionary of tensors; {expected}")
+    return found
+
+
+def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
+    """Raise about names, shapes, dtypes and numbers that cannot be those of the published network."""
+    faults = {
+        "lacks": [name for name in wanted if name not in found],
+        "has the unknown": [str(name) for name in found if name not in wanted],
+        "has another shape or dtype of": [
+            f"{name} ({_kind(found[name])}, expected {_kind(tensor)})"
+            for name, tensor in wanted.items()
+            if name in found and _kind(found[name]) != _kind(tensor)
+        ],
+        "holds numbers that are not finite in": [
+            name for name in wanted if name in found and not bool(found[name].isfinite().all())
+        ],
+    }
+    for fault, names in faults.items():
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            raise ConfigError(
+                f"{origin} {fault} {', '.join(names[:_NAMED])}{more}; expected the network that NavRL "
+                "publishes; name another file"
+            )
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _shortest(number: Tensor) -> float:
+    """The shortest decimal number that rounds to this float32."""
+    candidates = (float(f"{number.item():.{digits}g}") for digits in range(1, 10))
+    return next((x for x in candidates if torch.tensor(x) == number), number.item())
+
+
+def _config() -> Any:
+    return compose("train", [f"{group}={option}" for group, option in _CHOICES.items()])
+
+
+def _env(config: Any) -> Any:
+    """The env of a configuration, for its specs."""
+    config = config.copy()
+    config.device = "cpu"
+    return build_env(config, num_envs=1, seed=0, compile_mode="off")
+
+
+def _agent(config: Any, env: Any) -> Any:
+    """A fresh agent of a configuration."""
+    return build(config.agent, from_checkpoint=True)(
+        observation_spec=env.observation_spec,
+        action_spec=env.action_spec,
+        device=env.device,
+        num_iterations=1,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="navrl import-navrl",
+        description="Turn the published weights of NavRL into a checkpoint, or one into such weights.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the .pt file to import")
+    parser.add_argument(
+        "--export",
+        metavar="POLICY",
+        help="write weights for NavRL's own code: latest | best | a run directory | a checkpoint",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="PATH",
+        help="default: the name of the source, .ckpt or .pt, here",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""navrl report: what one run or several have become, as one page and as tables for other programs."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from navrl.commands.files import place_of
+from navrl.config.build import ConfigError
+from navrl.config.command import run_plain
+from navrl.loggers.format import count
+from navrl.loggers.jsonl import read_metrics
+from navrl.storage.json_files import to_json, write_atomically
+from navrl.view.html import REPORT, page
+from navrl.view.report import Run, report
+
+_EXAMPLES = """examples:
+  navrl report latest                                the newest run
+  navrl report multirun/combat-ppo/20261118-141133   a sweep: mean and deviation over its seeds
+  navrl report outputs/one outputs/other --output both"""
+_DEPTHS = ("*", "*/*", "*/*/*")  # of runs below a folder
+# What changes no result does not tell runs apart; the seed tells apart those of one group.
+_KIND = ("env", "agent")
+_NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
+_TABLES: dict[str, Callable[[str], bool]] = {
+    "rounds.csv": lambda name: True,
+    "episodes.csv": lambda name: name.startswith(("episode/", "eval/")),
+    "reward_components.csv": lambda name: name.startswith(("reward/", "eval/reward_")),
+}
+
+
+class _Record(NamedTuple):
+    """What a run's folder says."""
+
+    path: Path
+    env: str
+    agent: str
+    said: list[str]  # overrides
+    run: Run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry of `navrl report`."""
+    parser = argparse.ArgumentParser(
+        prog="navrl report",
+        description="Curves and tables of runs: one page for any browser, and CSV files.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "runs", nargs="+", help="latest, a run, or a folder with runs such as a sweep's"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="where to write; default: report/ in the folder that is named, or here if there are several",
+    )
+    return run_plain(parser, _write_report, arguments)
+
+
+def _write_report(options: argparse.Namespace) -> None:
+    places = [place_of(where) for where in options.runs]
+    paths = list(dict.fromkeys(path for place in places for path in _runs_in(place)))
+    records = _labelled([_read(path) for path in paths])
+    folder = options.output or (places[0] if len(places) == 1 else Path()) / "report"
+    if not folder.absolute().parent.is_dir():
+        raise ConfigError(
+            f"--output {folder}; expected a folder in an existing one; change --output"
+        )
+    folder.mkdir(exist_ok=True)
+    runs = [record.run for record in records]
+    envs = " and ".join(dict.fromkeys(record.env for record in records))
+    agents = " and ".join(dict.fromkeys(record.agent for record in records))
+    number = f"{len(runs)} runs of " if len(runs) > 1 else ""
+    frames = max(row["frames"] for run in runs for row in run.rows)
+    data = report(
+        runs,
+        title=f"{number}{envs} with {agents}",
+        subtitle=f"{', '.join(map(str, places))}: {count(frames)} frames",
+    )
+    write_atomically(folder / "report.html", page(REPORT, data))
+    for name, wanted in _TABLES.items():
+        write_atomically(folder / name, _table(runs, wanted))
+    skills = {run.name: _columns(run, "skill/") for run in runs}
+    if any(skills.values()):
+        write_atomically(folder / "skill_usage.json", to_json(skills) + "\n")
+    rounds = sum(len(run.rows) for run in runs)
+    sys.stdout.write(f"wrote {folder / 'report.html'} and tables beside it ({rounds} rounds)\n")
+
+
+def _runs_in(place: Path) -> list[Path]:
+    """The run at that place, or all runs below it."""
+    if (place / "metrics.jsonl").is_file():
+        return [place]
+    found = {file.parent for depth in _DEPTHS for file in place.glob(f"{depth}/metrics.jsonl")}
+    if not found:
+        raise ConfigError(
+            f"{place} holds no metrics.jsonl; expected a run, or a folder with runs; name another"
+        )
+    return sorted(found, key=lambda path: (path.parent, len(path.name), path.name))
+
+
+def _read(path: Path) -> _Record:
+    """All that is known of a run, what came late in the row that it belongs to."""
+    rows: dict[float, dict[str, float]] = {}
+    for row in read_metrics(path / "metrics.jsonl"):
+        rows.setdefault(row["frames"], {}).update(row)
+    if not rows:
+        raise ConfigError(f"{path} has logged nothing yet; expected a round or more; leave it out")
+    try:
+        config: Any = yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8"))
+        env, agent, seed = config["env"], config["agent"]["name"], config["seed"]
+        run = Run(
+            name=str(path),
+            label="",
+            seed=int(seed),
+            state=str(_json(path / "status.json").get("state", "unknown")),
+            objective=str(env["objective"]),
+            rows=[rows[frames] for frames in sorted(rows)],
+            summary=_numbers(_json(path / "summary.json")),
+        )
+        said = yaml.safe_load((path / "overrides.yaml").read_text(encoding="utf-8"))
+        return _Record(path, str(env["name"]), str(agent), [str(word) for word in said], run)
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+        raise ConfigError(
+            f"{path} is not described by its config.yaml and overrides.yaml ({type(error).__name__}); "
+            "expected a run of navrl; leave it out"
+        ) from error
+
+
+def _labelled(records: Sequence[_Record]) -> list[_Record]:
+    """With the label of every run: its agent, its env if they differ, and what was said for it alone."""
+    everywhere = set.intersection(*(set(record.said) for record in records))
+    envs = {record.env for record in records}
+    names = _short_names([record.path for record in records])
+
+    def label(record: _Record) -> str:
+        own = [word for word in record.said if word not in everywhere and _tells(word)]
+        where = [] if len(envs) == 1 else [record.env]
+        return " ".join([*where, record.agent, *own])
+
+    return [
+        record._replace(run=record.run._replace(label=label(record), name=name))
+        for record, name in zip(records, names, strict=True)
+    ]
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    """Names of folders, with as much before them as tells them apart."""
+    for length in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]
+
+
+def _tells(override: str) -> bool:
+    """Whether it may tell runs apart, and the kind does not say it already."""
+    key = override.partition("=")[0].lstrip("+~")
+    return key not in _KIND and key.partition(".")[0] not in _NO_DIFFERENCE
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
+    return {key: float(value) for key, value in found.items() if isinstance(value, int | float)}
+
+
+def _table(runs: Sequence[Run], wanted: Callable[[str], bool]) -> str:
+    """One line for each round that knows a wanted metric."""
+    place = ("iteration", "frames")
+    names = dict.fromkeys(
+        key for run in runs for row in run.rows for key in row if key not in place
+    )
+    columns = [name for name in names if wanted(name)]
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["run", "label", "seed", *place, *columns])
+    for run in runs:
+        for row in run.rows:
+            cells = [_cell(row.get(name)) for name in columns]
+            if any(cells):
+                where = [int(row[name]) for name in place]
+                table.writerow([run.name, run.label, run.seed, *where, *cells])
+    return text.getvalue()
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else repr(value)
+
+
+def _columns(run: Run, start: str) -> dict[str, list[float | None]]:
+    """What the run has logged under these names, round by round, and at which frames."""
+    names = dict.fromkeys(key for row in run.rows for key in row if key.startswith(start))
+    if not names:
+        return {}
+    columns = {name.removeprefix(start): [row.get(name) for row in run.rows] for name in names}
+    return {"frames": [row["frames"] for row in run.rows], **columns}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

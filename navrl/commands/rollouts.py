@@ -1,0 +1,146 @@
+"""navrl rollouts: what a run with rollouts=disk has kept, and taking it elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from navrl.commands.files import Action, files_of, parser_of, printable, size_text
+from navrl.config.build import ConfigError
+from navrl.config.command import run_plain
+from navrl.run.options import check_writable
+from navrl.storage.atomic import replace_file
+from navrl.storage.container import CorruptFile, Header
+from navrl.storage.rollouts import load_rollout, rollout_header, stored_rollouts
+
+_EXAMPLES = """  navrl rollouts ls                                       those of the newest run
+  navrl rollouts show outputs/latest/rollouts/rollout_000100.nvrl
+  navrl rollouts verify outputs/latest                    exit code 1 if something is damaged
+  navrl rollouts export latest rollout.npz                the newest one
+  navrl rollouts export rollout_000100.nvrl part.npz --keys observation/lidar next/reward"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry of `navrl rollouts`."""
+    return run_plain(_parser(), lambda options: int(options.run(options)), arguments)
+
+
+def _list(options: argparse.Namespace) -> int:
+    """One line for every file."""
+    files = _files(options.where)
+    width = max(len(str(path)) for path in files)
+    sys.stdout.write(
+        f"{'file':<{width}}  {'frames':>12}  {'MB':>8}  {'on disk':>8}  {'share':>6}\n"
+    )
+    for path in files:
+        try:
+            header = rollout_header(path)
+        except CorruptFile as error:
+            sys.stdout.write(f"{error}\n")
+            continue
+        frames = " x ".join(map(str, header.meta["batch_size"]))
+        sys.stdout.write(f"{path!s:<{width}}  {frames:>12}  {_sizes(header)}\n")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    """What one file holds, tensor by tensor."""
+    header = rollout_header(_newest(options.where))
+    facts = {key: header.meta[key] for key in ("kind", "iteration", "batch_size")}
+    facts |= {"/".join(key): value for key, value in header.meta["values"]}
+    for name, value in {**facts, "sha256": header.sha256}.items():
+        sys.stdout.write(f"{printable(name):<12}  {printable(value)}\n")
+    width = max((len(printable(row.name)) for row in header.rows), default=6)
+    sys.stdout.write(
+        f"\n{'tensor':<{width}}  {'dtype':<8}  {'stored by':<18}  {'share':>6}  shape\n"
+    )
+    for row in header.rows:
+        how = row.codec if row.filter == "none" else f"{row.codec} {row.filter}"
+        how += "" if row.axis is None else " time"
+        share = row.stored_bytes / max(row.raw_bytes, 1)
+        sys.stdout.write(
+            f"{printable(row.name):<{width}}  {row.dtype:<8}  {how:<18}  {share:>6.1%}  {row.shape}\n"
+        )
+    sys.stdout.write(f"\n{_sizes(header).strip()} (MB, on disk, share)\n")
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    """Read everything; 1 if anything is not what was written."""
+    files, damaged = _files(options.where), 0
+    for path in files:
+        try:
+            load_rollout(path)
+            sys.stdout.write(f"{path}: intact\n")
+        except CorruptFile as error:
+            damaged += 1
+            sys.stdout.write(f"{error}\n")
+    sys.stdout.write(f"{len(files) - damaged} of {len(files)} intact\n")
+    return int(damaged > 0)
+
+
+def _export(options: argparse.Namespace) -> int:
+    """The tensors as arrays in one .npz file, under names like next/reward."""
+    if options.output.suffix != ".npz":
+        raise ConfigError(
+            f"OUTPUT = {options.output}; expected a name that ends in .npz; change OUTPUT"
+        )
+    check_writable(options.output, "OUTPUT")
+    rollout = load_rollout(_newest(options.where), options.keys)
+    arrays = {
+        "/".join((key,) if isinstance(key, str) else key): _array(item)
+        for key, item in rollout.items(include_nested=True, leaves_only=True)
+        if isinstance(item, Tensor)
+    }
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    replace_file(options.output, [content.getbuffer()])
+    size = options.output.stat().st_size
+    sys.stdout.write(f"wrote {options.output} ({len(arrays)} arrays, {size_text(size)})\n")
+    return 0
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """numpy has no bfloat16, but float32 holds each of its values."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _files(where: str) -> list[Path]:
+    return files_of(where, "rollouts", stored_rollouts)
+
+
+def _newest(where: str) -> Path:
+    return _files(where)[-1]
+
+
+def _sizes(header: Header) -> str:
+    raw, stored = header.sizes.decoded, header.sizes.file
+    return f"{raw / 1e6:8.1f}  {stored / 1e6:8.2f}  {stored / max(raw, 1):6.1%}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    actions = (
+        Action("ls", _list, "list the rollouts of a run"),
+        Action("show", _show, "what one of them, the newest by default, holds"),
+        Action("verify", _verify, "read every byte of a run's rollouts; 1 if one is damaged"),
+        Action("export", _export, "write one of them, the newest by default, as arrays"),
+    )
+    described = "Look at the rollouts that a run with rollouts=disk has kept."
+    parser, added = parser_of("rollouts", described, _EXAMPLES, actions)
+    export = added["export"]
+    export.add_argument("output", type=Path, metavar="OUTPUT", help="the .npz file to write")
+    export.add_argument(
+        "--keys", nargs="+", metavar="KEY", help="such as observation/lidar; default: all"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

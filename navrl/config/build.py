@@ -1,0 +1,192 @@
+"""Objects from plain data: a mapping with `_target_` names what to call, and few things may be."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# What a configuration may build: our own classes and functions in these packages, ...
+_SIMULATION = frozenset({"agents", "curriculum", "envs", "selfplay"})
+_RECORDING = frozenset({"collectors", "loggers", "storage", "view"})
+# ... and these by name. A configuration that came with a checkpoint may build _SIMULATION only,
+# because somebody else may have written it.
+_NAMED = frozenset(
+    {
+        "torchrl.collectors.Collector",
+        "torchrl.collectors.MultiAsyncCollector",
+        "torchrl.collectors.MultiSyncCollector",
+    }
+)
+_LISTS = (Sequence, tuple, list)
+_SCALARS = frozenset({int, float, bool, str, type(None)})
+
+
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class ConfigError(ValueError):
+    """What is wrong with the configuration, in one sentence for the person who wrote it."""
+
+
+def construct(
+    value: Any, path: str, *, from_checkpoint: bool, homes: Mapping[str, str] | None = None
+) -> Any:
+    """What `value`, found at `path`, describes; plain data stays what it is.
+
+    `homes` are the paths where somebody else wrote what is found at a path: world for env.worlds.
+    """
+    path = (homes or {}).get(path, path)
+    # Hydra's instantiate is not used: it resolves interpolations again after any check we could
+    # make, and accepts every importable name except a short list of known dangers.
+    if isinstance(value, list):
+        return [
+            construct(item, f"{path}[{index}]", from_checkpoint=from_checkpoint, homes=homes)
+            for index, item in enumerate(value)
+        ]
+    if not isinstance(value, Mapping):
+        return value
+    special = {name for name in value if str(name).startswith("_") and str(name).endswith("_")}
+    unknown = special - {"_target_", "_partial_"}
+    if unknown:
+        raise ConfigError(f"'{path}.{min(unknown)}' is not supported; use _target_ and _partial_")
+    if "_target_" in value:
+        target = _locate(str(value["_target_"]), f"{path}._target_", from_checkpoint)
+    arguments = {
+        name: construct(item, f"{path}.{name}", from_checkpoint=from_checkpoint, homes=homes)
+        for name, item in value.items()
+        if name not in special
+    }
+    if "_target_" not in value:
+        return arguments
+    return _call(target, arguments, path, partial=bool(value.get("_partial_", False)))
+
+
+def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
+    """The class or function called `name`, if it is one we allow."""
+    module_name, _, attribute = name.rpartition(".")
+    if not (
+        _is_buildable(module_name, from_checkpoint) or (name in _NAMED and not from_checkpoint)
+    ):
+        source = "a checkpoint's configuration" if from_checkpoint else "a configuration"
+        raise ConfigError(f"'{path}' names '{name}', which {source} may not build")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not module_name.startswith(error.name or "?"):
+            raise  # our module exists, but something that it needs is not installed
+        raise ConfigError(f"'{path}' names '{name}', but there is no such module") from error
+    found = getattr(module, attribute, None)
+    if not (inspect.isclass(found) or inspect.isfunction(found)):
+        public = [key for key, item in vars(module).items() if callable(item)]
+        raise ConfigError(
+            f"'{path}' names '{name}', which is no class or function"
+            f"{did_you_mean(attribute, public)}"
+        )
+    if name not in _NAMED and not _is_buildable(found.__module__, from_checkpoint):
+        raise ConfigError(
+            f"'{path}' names '{name}', which comes from '{found.__module__}'; "
+            "a configuration may build what is defined in navrl"
+        )
+    return found
+
+
+def _is_buildable(module_name: str, from_checkpoint: bool) -> bool:
+    """Whether the module is in one of the packages that a configuration may use."""
+    root, package = [*module_name.split("."), ""][:2]
+    allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
+    return root == "navrl" and package in allowed
+
+
+def _call(
+    target: Callable[..., Any], arguments: dict[str, Any], path: str, *, partial: bool
+) -> Any:
+    """target(**arguments), or the partial of it, with a wrong argument explained."""
+    # A metaclass, as TorchRL's environments have, hides the signature of the class; a NamedTuple
+    # has no __init__ of its own and shows it.
+    hidden = inspect.isclass(target) and target.__init__ is not object.__init__
+    function = target.__init__ if hidden else target
+    parameters = inspect.signature(function).parameters
+    open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    unknown = [name for name in arguments if name not in parameters and not open_ended]
+    if unknown:
+        raise ConfigError(
+            f"Unknown key '{path}.{unknown[0]}' for {target.__module__}.{target.__qualname__}"
+            f"{did_you_mean(unknown[0], list(parameters))}"
+        )
+    _check_types(function, arguments, path)
+    if partial:
+        return functools.partial(target, **arguments)
+    given = {"self", *arguments}
+    missing = [
+        name
+        for name, item in parameters.items()
+        if name not in given and item.default is item.empty and item.kind not in _VARIABLE
+    ]
+    if missing:
+        raise ConfigError(
+            f"'{path}' lacks '{missing[0]}', which {target.__qualname__} needs; a run of another version of "
+            "navrl has other options: use that version, or train again"
+        )
+    try:
+        return target(**arguments)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError) as error:
+        where = "" if str(error).startswith(f"{path}.") else f"{path}: "
+        raise ConfigError(f"{where}{error}") from error
+
+
+def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> None:
+    """Refuse 'abc' where the function says int; int, float, bool, str, None and lists of them."""
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):  # a name imported for the type checker only
+        return
+    for name in arguments.keys() & hints.keys():
+        key, value, hint = f"{path}.{name}", arguments[name], hints[name]
+        if typing.get_origin(hint) not in _LISTS:
+            _check_scalar(key, value, typing.get_args(hint) or (hint,))
+            continue
+        if not isinstance(value, (list, tuple)):
+            raise ConfigError(f"'{key}' must be a list such as [1, 2], but got {value!r}")
+        accepted = tuple(kind for kind in typing.get_args(hint) if kind is not Ellipsis)
+        for index, item in enumerate(value):
+            _check_scalar(f"{key}[{index}]", item, accepted)
+
+
+def _check_scalar(key: str, value: Any, accepted: tuple[Any, ...]) -> None:
+    got = type(value)
+    if not {got, *accepted} <= _SCALARS or got in accepted or (got is int and float in accepted):
+        return
+    names = ("null" if kind is type(None) else kind.__name__ for kind in dict.fromkeys(accepted))
+    raise ConfigError(f"'{key}' must be {' or '.join(names)}, but got {value!r}")
+
+
+def did_you_mean(word: str, candidates: Sequence[str]) -> str:
+    """'; did you mean X?', or nothing when no candidate is close.
+
+    Of dotted names those in the same place are compared by their last part: the rest is alike anyway.
+    """
+    place, _, leaf = word.rpartition(".")
+    parts = [(name, *name.rpartition(".")[::2]) for name in candidates]
+    beside = {last: name for name, where, last in parts if where == place}
+    close = [beside[last] for last in difflib.get_close_matches(leaf, beside, n=1)]
+    if not beside:
+        close = difflib.get_close_matches(word, candidates, n=1)
+    root = f"{word.partition('.')[0]}." if place else ""
+    same_leaf = [
+        name
+        for name, _, last in parts
+        if last == leaf and (name.startswith(root) or name.endswith(f".{word}"))
+    ]
+    return "".join(f"; did you mean '{name}'?" for name in (close or same_leaf)[:1])
+
+
+def is_ours(module_name: str) -> bool:
+    """Whether the module belongs to navrl."""
+    return module_name in ("navrl", "__main__") or module_name.startswith("navrl.")

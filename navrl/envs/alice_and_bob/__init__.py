@@ -1,0 +1,1 @@
+"""Two agents on a grid who open doors for each other."""

@@ -1,0 +1,189 @@
+"""Kinds of action: what a policy may choose, and the order that an aircraft makes of it.
+
+With several enemies an action also says whom to fire at, by the place among the enemies.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torchrl.data import MultiCategorical, TensorSpec
+
+from navrl.envs.combat.sim.state import any_row
+from navrl.envs.core.specs import Hybrid
+
+
+class Order(NamedTuple):
+    """What one aircraft is told to do, fields (N,)."""
+
+    rudder: Tensor  # -1 .. 1, positive turns left
+    throttle: Tensor  # 0 .. 1
+    fire: Tensor  # bool
+    target: Tensor | None  # int32, place among the enemies; None: there is only one
+
+
+class ActionKind(Protocol):
+    """One kind of action. The env axis N is last in masks and first in actions, where TorchRL has it."""
+
+    team_size: int
+    mask_size: int
+
+    def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
+        """The spec of actions (*batch_shape, columns)."""
+
+    def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
+        """Allowed choices, bool (mask_size, N), of who may fire or not (N,) at enemies (S, N)."""
+
+    def orders(self, action: Tensor) -> Order:
+        """What actions (N, columns) mean."""
+
+    def nearest(
+        self, rudder: Tensor, throttle: Tensor, fire: Tensor, target: Tensor | None
+    ) -> Tensor:
+        """The actions (N, columns) nearest to what a scripted pilot wants."""
+
+
+class _Choices:
+    """Choices side by side: rudder, throttle unless it is always full, fire, target unless there is one."""
+
+    rudder_edges: tuple[float, ...]  # each that a rudder is beyond is one choice off the middle
+    throttles: tuple[float, ...]
+    throttle_edges: tuple[float, ...]
+
+    def __init__(self, *, team_size: int) -> None:
+        self.team_size = team_size
+        moves = (2 * len(self.rudder_edges) + 1, len(self.throttles))
+        self.choices = [size for size in (*moves, 2, team_size) if size > 1]
+        self.mask_size = sum(self.choices)
+
+    def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
+        """One column per choice."""
+        shape = (*batch_shape, len(self.choices))
+        return MultiCategorical(self.choices, shape=shape, device=device)
+
+    def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
+        """All but the trigger of who is not ready, and the dead while another enemy lives."""
+        _check_team(self.team_size, enemies_alive)
+        targets = [] if self.team_size == 1 else [*(enemies_alive | ~any_row(enemies_alive))]
+        moves = self.mask_size - 1 - len(targets)
+        return torch.stack([*[torch.ones_like(ready)] * moves, ready, *targets])
+
+    def orders(self, action: Tensor) -> Order:
+        """Rudder and throttle in equal or listed steps."""
+        rudder, *middle, fire = action[:, : len(self.choices) - (self.team_size > 1)].unbind(-1)
+        rudder = rudder.to(torch.float32) * (1.0 / len(self.rudder_edges)) - 1.0
+        throttle = torch.full_like(rudder, self.throttles[0])
+        for column in middle:
+            for number, level in enumerate(self.throttles):
+                throttle = torch.where(column == number, level, throttle)
+        target = None if self.team_size == 1 else action[:, -1].to(torch.int32)
+        return Order(rudder, throttle, fire == 1, target)
+
+    def nearest(
+        self, rudder: Tensor, throttle: Tensor, fire: Tensor, target: Tensor | None
+    ) -> Tensor:
+        """Rounded rudder and throttle; the trigger as it is."""
+        turn = _passed(self.rudder_edges, rudder) - _passed(self.rudder_edges, -rudder)
+        columns = [turn + len(self.rudder_edges)]
+        if self.throttle_edges:
+            columns.append(_passed(self.throttle_edges, throttle))
+        columns.append(fire.long())
+        if self.team_size > 1:
+            columns.append(_named(target).long())
+        return torch.stack(columns, dim=-1)
+
+
+class Discrete(_Choices):
+    """Full right, straight or full left at full throttle; hold or fire."""
+
+    rudder_edges = (0.3,)
+    throttles = (1.0,)
+    throttle_edges = ()
+
+
+class DiscreteFine(_Choices):
+    """Five rudders, -1 to 1, and three throttles."""
+
+    rudder_edges = (0.25, 0.75)
+    throttles = (0.3, 0.7, 1.0)
+    throttle_edges = (0.5, 0.85)
+
+
+class Steering(Hybrid):
+    """Rudder, throttle, and then only binary columns, as many as the shape says."""
+
+    def __init__(
+        self,
+        low: Sequence[float] | Tensor,
+        high: Sequence[float] | Tensor,
+        shape: Sequence[int],
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.num_binary = shape[-1] - 2
+        super().__init__(low, high, shape, device, dtype)
+
+
+class Continuous:
+    """Any rudder and throttle; fire is binary.
+
+    Whom to fire at are binary columns too, one for every enemy but the last: "this one, unless one before
+    it is taken"; if none is taken, the last one. So any distribution over the enemies can be expressed.
+    """
+
+    def __init__(self, *, team_size: int) -> None:
+        self.team_size = team_size
+        self.mask_size = 2 * team_size  # no and yes, of the trigger and of every enemy but the last
+
+    def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
+        """Rudder, throttle, fire, and whom to fire at."""
+        low, high = [-1.0] + [0.0] * (1 + self.team_size), [1.0] * (2 + self.team_size)
+        return Steering(low, high, (*batch_shape, len(low)), device)
+
+    def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
+        """No trigger for who is not ready; an enemy is not taken when dead, and is when the last alive."""
+        _check_team(self.team_size, enemies_alive)
+        rows = [torch.ones_like(ready), ready]
+        for enemy in range(self.team_size - 1):
+            lives, later = enemies_alive[enemy], any_row(enemies_alive[enemy + 1 :])
+            rows += [later | ~lives, lives]
+        return torch.stack(rows)
+
+    def orders(self, action: Tensor) -> Order:
+        """The columns as they are."""
+        rudder, throttle, fire, *taken = action.unbind(-1)
+        if self.team_size == 1:
+            return Order(rudder, throttle, fire == 1.0, None)
+        target = torch.full_like(rudder, self.team_size - 1, dtype=torch.int32)
+        for enemy in reversed(range(self.team_size - 1)):
+            target = torch.where(taken[enemy] == 1.0, enemy, target)
+        return Order(rudder, throttle, fire == 1.0, target)
+
+    def nearest(
+        self, rudder: Tensor, throttle: Tensor, fire: Tensor, target: Tensor | None
+    ) -> Tensor:
+        """The wish within its bounds."""
+        columns = [rudder.clamp(-1.0, 1.0), throttle.clamp(0.0, 1.0), fire.to(rudder.dtype)]
+        others = range(self.team_size - 1)
+        columns += [(_named(target) == enemy).to(rudder.dtype) for enemy in others]
+        return torch.stack(columns, dim=-1)
+
+
+def _check_team(team_size: int, enemies_alive: Tensor) -> None:
+    if enemies_alive.shape[0] != team_size:
+        raise ValueError(
+            f"action.team_size = {team_size}; expected {enemies_alive.shape[0]}, the aircraft on a side; "
+            "change action.team_size"
+        )
+
+
+def _passed(edges: Sequence[float], value: Tensor) -> Tensor:
+    """How many of the edges the value is beyond."""
+    return torch.stack([value > edge for edge in edges]).sum(0)
+
+
+def _named(target: Tensor | None) -> Tensor:
+    if target is None:
+        raise ValueError("an action among several enemies got no target; pass the place of one")
+    return target

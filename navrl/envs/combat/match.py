@@ -1,0 +1,95 @@
+"""A match: two pilots fight on the simulator alone, without env, action grid or learner."""
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from navrl.envs.combat.opponents.base import Command, Pilot, pilot_key
+from navrl.envs.combat.scenarios import Scenario
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.state import (
+    Action,
+    CombatParams,
+    CombatState,
+    decided,
+    disengaged,
+    elapsed_s,
+    opening_state,
+    timed_out,
+    winner_sign,
+)
+from navrl.envs.core import random
+
+Tree = TypeVar("Tree")
+
+
+@torch.no_grad()
+def play(
+    params: CombatParams, scenario: Scenario, sides: tuple[Pilot, Pilot], key: Tensor
+) -> Tensor:
+    """One episode for every key: winner (1, 0, -1), launches of either side, seconds; (4, N), in any order.
+
+    Eager, because what is over leaves the batch: two thirds of the fights end in the first third of the time.
+    """
+    seats = [sides[team] for team in params.teams]
+    state = opening_state(params, scenario.opening(key, params.team_size))
+    own = [random.mix(key ^ (1 + team)) for team in range(2)]
+    memories = [
+        pilot.initial(pilot_key(own[team], number % params.team_size))
+        for number, (pilot, team) in enumerate(zip(seats, params.teams, strict=True))
+    ]
+    ends = []
+    while state.decision.numel():
+        commands = []
+        for me, pilot in enumerate(seats):
+            command, memories[me] = pilot.act(params, state, me, memories[me])
+            commands.append(command)
+        state, _ = advance(params, state, _action(commands))
+        over = decided(params, state) | disengaged(params, state) | timed_out(params, state)
+        ended, going = over.nonzero().squeeze(-1), (~over).nonzero().squeeze(-1)
+        if ended.numel():
+            ends.append(_ends(params, _rows(state, ended)))
+            state, memories = _rows(state, going), _rows(memories, going)
+    return torch.cat(ends, 1)
+
+
+def play_both_ways(
+    params: CombatParams, scenario: Scenario, pilots: tuple[Pilot, Pilot], key: Tensor
+) -> Tensor:
+    """`play` with the seats exchanged in every other episode, which takes two; as the first pilot sees them.
+
+    Scenarios need not be fair: in `rear` the second seat begins behind the first.
+    """
+    there = play(params, scenario, pilots, key[0::2])
+    winner, first, second, length_s = play(params, scenario, pilots[::-1], key[1::2])
+    return torch.cat([there, torch.stack([-winner, second, first, length_s])], 1)
+
+
+def _action(commands: list[Command]) -> Action:
+    """Orders of everybody, fields (A, N); everybody fires at the nearest."""
+    return Action(
+        rudder=torch.stack([command.rudder for command in commands]),
+        throttle=torch.stack([command.throttle for command in commands]),
+        fire=torch.stack([command.fire for command in commands]),
+    )
+
+
+def _ends(params: CombatParams, state: CombatState) -> Tensor:
+    launches = (params.rounds - state.aircraft.rounds).float()
+    sides = launches[: params.team_size], launches[params.team_size :]
+    sign = winner_sign(params, state, 0)
+    return torch.stack([sign, *(side.sum(0) for side in sides), elapsed_s(params, state)])
+
+
+def _rows(tree: Tree, rows: Tensor) -> Tree:
+    """The envs `rows` of tensors whose last axis is the env."""
+    found: Any
+    if isinstance(tree, Tensor):
+        found = tree.index_select(-1, rows)
+    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        found = type(tree)(*(_rows(field, rows) for field in tree))
+    else:
+        assert isinstance(tree, (tuple, list)), "a state is made of tensors"
+        found = type(tree)(_rows(field, rows) for field in tree)
+    return found

@@ -1,0 +1,78 @@
+"""`crank`: shoots at the edge of the no-escape range, cranks while its missile flies, turns out in time."""
+
+import torch
+from torch import Tensor
+
+from navrl.envs.combat.opponents.base import (
+    Bounds,
+    Command,
+    Pilot,
+    check_bounds,
+    cosines,
+    draw_thresholds,
+)
+from navrl.envs.combat.opponents.evasion import evade
+from navrl.envs.combat.opponents.no_escape import launch_reach_m
+from navrl.envs.combat.opponents.steering import beside, either, steer, towards
+from navrl.envs.combat.sim.relative import (
+    aircraft,
+    focal_enemy,
+    incoming_missile,
+    look,
+    own_missile,
+)
+from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
+
+
+class Crank(Pilot):
+    """Every threshold is drawn anew per episode, so that a learner cannot memorise one."""
+
+    def __init__(
+        self,
+        *,
+        fire_fraction: Bounds,
+        fire_cone_rad: Bounds,
+        crank_angle_rad: Bounds,
+        turn_out_fraction: Bounds,
+        break_time_to_go_s: Bounds,
+    ) -> None:
+        check_bounds(
+            fire_fraction=fire_fraction,
+            fire_cone_rad=fire_cone_rad,
+            crank_angle_rad=crank_angle_rad,
+            turn_out_fraction=turn_out_fraction,
+            break_time_to_go_s=break_time_to_go_s,
+        )
+        self.bounds = (
+            fire_fraction,
+            cosines(fire_cone_rad),
+            crank_angle_rad,
+            turn_out_fraction,
+            break_time_to_go_s,
+        )
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """The thresholds of the episode."""
+        return draw_thresholds(key, self.bounds)
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """Evade, else crank, else pursue; fire whenever the enemy is in reach and in the cone."""
+        fire_fraction, cos_fire_cone, crank_angle_rad, turn_out_fraction, break_s = memory
+        own, enemy = aircraft(state, me), focal_enemy(params, state, me)
+        view = look(own, enemy)
+        cranked = beside(view, torch.cos(crank_angle_rad), torch.sin(crank_angle_rad))
+        cranking = own_missile(params, state, me).active
+        rudder = evade(
+            params,
+            incoming_missile(params, state, me),
+            own.speed_mps,
+            turn_out_fraction=turn_out_fraction,
+            break_time_to_go_s=break_s,
+            otherwise=steer(either(cranking, cranked, towards(view))),
+        )
+        reach_m = launch_reach_m(params, own.speed_mps, enemy.speed_mps, view)
+        fire = (view.range_m < fire_fraction * reach_m) & (view.cos_bearing > cos_fire_cone)
+        fire = fire & can_fire(params, state)[me]
+        return Command(rudder, torch.ones_like(rudder), fire), memory

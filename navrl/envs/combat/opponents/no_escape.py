@@ -1,0 +1,97 @@
+"""From how near a missile cannot be outrun, in closed form.
+
+The prey turns its tail to the missile at full rudder and flees at full throttle; the missile burns out and
+coasts after it. What counts is how much of the distance the missile has made up when it has become as slow
+as its prey: the gap grows from then on.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from navrl.envs.combat.sim.arcs import dash
+from navrl.envs.combat.sim.flight import Body
+from navrl.envs.combat.sim.relative import MissileView, View
+from navrl.envs.combat.sim.state import CombatParams
+
+_FIRST_GUESS_MPS = 400.0  # speed of the prey when the missile has become as slow
+# The missile bends its path after a prey that turns: 0.3 turn radii are lost when it turns about.
+_BEND = 0.15
+
+
+def no_escape_range_m(
+    params: CombatParams,
+    missile_speed_mps: Tensor,
+    burn_left_s: Tensor,
+    prey_speed_mps: Tensor,
+    cos_bearing: Tensor,
+) -> Tensor:
+    """Range below which the missile catches the prey.
+
+    cos_bearing is of the missile off the nose of its prey: 1 if it comes from ahead.
+    """
+    prey, missile = params.fighter, params.missile
+    turn_rad = _arc_cosine(-cos_bearing)
+    after_turn_mps = _speed_after_turn(prey, prey_speed_mps, turn_rad)
+    turn_s = turn_rad * prey.turn_radius_m * 2.0 / (prey_speed_mps + after_turn_mps)
+    burnt_m, burnt_mps = _dash(missile, missile_speed_mps, burn_left_s)
+    coast_s = _coast_until(missile, burnt_mps, torch.full_like(turn_s, _FIRST_GUESS_MPS))
+    _, prey_mps = _dash(prey, after_turn_mps, (burn_left_s + coast_s - turn_s).clamp_min(0.0))
+    coast_s = _coast_until(missile, burnt_mps, prey_mps)
+    dash_m, _ = _dash(prey, after_turn_mps, (burn_left_s + coast_s - turn_s).clamp_min(0.0))
+    coasted_m = torch.log1p(missile.drag * burnt_mps * coast_s) / missile.drag
+    sin_turn = torch.sqrt((1.0 - cos_bearing * cos_bearing).clamp_min(0.0))
+    sideways = _BEND * (1.0 + cos_bearing)
+    fled_m = prey.turn_radius_m * (sin_turn + sideways) + dash_m
+    made_up_m = burnt_m + coasted_m - fled_m
+    # A missile slower than its prey makes up distance only until the prey has turned to the beam.
+    beam_rad = (turn_rad - 0.5 * math.pi).clamp_min(0.0)
+    met_m = prey.turn_radius_m * (
+        missile_speed_mps / prey_speed_mps.clamp_min(1.0) * beam_rad + 1.0 - sin_turn
+    )
+    met_m = torch.where(beam_rad > 0.0, met_m, 0.0)
+    return torch.maximum(made_up_m, met_m) + params.hit_radius_m
+
+
+def launch_reach_m(
+    params: CombatParams, shooter_speed_mps: Tensor, prey_speed_mps: Tensor, view: View
+) -> Tensor:
+    """The no-escape range of a missile launched now, seen from the nose of the shooter."""
+    # The shooter lies on the opposite of the line of sight, seen off the nose of the prey.
+    cos_bearing = -(view.cos_aspect * view.cos_bearing + view.sin_aspect * view.sin_bearing)
+    burn_s = torch.full_like(shooter_speed_mps, params.burn_time_s)
+    reach_m = no_escape_range_m(params, shooter_speed_mps, burn_s, prey_speed_mps, cos_bearing)
+    return reach_m + params.launch_offset_m
+
+
+def missile_reach_m(params: CombatParams, threat: MissileView, prey_speed_mps: Tensor) -> Tensor:
+    """The no-escape range of a missile in the air from a prey that points at it."""
+    burn_left_s = (params.burn_time_s - threat.age_s).clamp_min(0.0)
+    ahead = torch.ones_like(prey_speed_mps)
+    return no_escape_range_m(params, threat.speed_mps, burn_left_s, prey_speed_mps, ahead)
+
+
+def _speed_after_turn(body: Body, speed_mps: Tensor, turn_rad: Tensor) -> Tensor:
+    """Under full rudder the square of the speed goes to its balance exponentially in the path."""
+    balance = body.thrust_mps2 / body.full_rudder_drag
+    kept = torch.exp(turn_rad * (-2.0 * body.full_rudder_drag * body.turn_radius_m))
+    return torch.sqrt(balance + (speed_mps * speed_mps - balance) * kept)
+
+
+def _dash(body: Body, speed_mps: Tensor, time_s: Tensor) -> tuple[Tensor, Tensor]:
+    """Path and speed of straight flight at full thrust."""
+    drag = torch.full_like(speed_mps, body.drag)
+    return dash(speed_mps, drag, torch.full_like(speed_mps, body.thrust_mps2), time_s)
+
+
+def _coast_until(body: Body, speed_mps: Tensor, slow_mps: Tensor) -> Tensor:
+    """Seconds without thrust until the speed has dropped to slow_mps."""
+    return (1.0 / slow_mps - 1.0 / speed_mps).clamp_min(0.0) / body.drag
+
+
+def _arc_cosine(cosine: Tensor) -> Tensor:
+    """Within 1e-4 rad; Abramowitz and Stegun 4.4.45."""
+    x = cosine.abs().clamp_max(1.0)
+    angle = torch.sqrt(1.0 - x) * (1.5707288 - x * (0.2121144 - x * (0.0742610 - x * 0.0187293)))
+    return torch.where(cosine < 0.0, math.pi - angle, angle)

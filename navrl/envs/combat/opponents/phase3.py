@@ -1,0 +1,65 @@
+"""`phase3`: drags a missile away, weaves when it is close, and attacks again when it has lost it."""
+
+import torch
+from torch import Tensor
+
+from navrl.envs.combat.opponents.base import (
+    Bounds,
+    Command,
+    Pilot,
+    check_bounds,
+    cosines,
+    draw_thresholds,
+)
+from navrl.envs.combat.opponents.steering import away_from, either, steer, towards
+from navrl.envs.combat.sim.relative import aircraft, focal_enemy, incoming_missile, look
+from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire, elapsed_s
+
+
+class Phase3(Pilot):
+    """Snake, drag or engage, by the time to go of the incoming missile."""
+
+    def __init__(
+        self,
+        *,
+        snake_time_to_go_s: Bounds,
+        snake_period_s: Bounds,
+        drag_time_to_go_s: Bounds,
+        fire_range_m: Bounds,
+        fire_cone_rad: Bounds,
+    ) -> None:
+        check_bounds(
+            snake_time_to_go_s=snake_time_to_go_s,
+            drag_time_to_go_s=drag_time_to_go_s,
+            fire_range_m=fire_range_m,
+            fire_cone_rad=fire_cone_rad,
+        )
+        check_bounds(least=0.1, snake_period_s=snake_period_s)
+        self.bounds = (
+            snake_time_to_go_s,
+            snake_period_s,
+            drag_time_to_go_s,
+            fire_range_m,
+            cosines(fire_cone_rad),
+        )
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """The thresholds of the episode."""
+        return draw_thresholds(key, self.bounds)
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """The missile first, then the enemy."""
+        snake_s, snake_period_s, drag_s, fire_range_m, cos_fire_cone = memory
+        view = look(aircraft(state, me), focal_enemy(params, state, me))
+        threat = incoming_missile(params, state, me)
+        snake = threat.active & (threat.view.time_to_go_s < snake_s)
+        drag = threat.active & (threat.view.time_to_go_s < drag_s)
+        half_periods = torch.floor(elapsed_s(params, state) * 2.0 / snake_period_s)
+        wave = 1.0 - 2.0 * (half_periods - 2.0 * torch.floor(half_periods * 0.5))
+        rudder = steer(either(drag, away_from(threat.view), towards(view)))
+        rudder = torch.where(snake, wave, rudder)
+        fire = (view.range_m <= fire_range_m) & (view.cos_bearing > cos_fire_cone)
+        fire = fire & can_fire(params, state)[me] & ~drag
+        return Command(rudder, torch.ones_like(rudder), fire), memory

@@ -1,0 +1,71 @@
+"""`stg_rule`: flies by the space-time graph: shoots who cannot escape, and stays where it can itself."""
+
+import torch
+from torch import Tensor
+
+from navrl.envs.combat.opponents.base import Bounds, Command, Pilot, check_bounds, draw_thresholds
+from navrl.envs.combat.opponents.evasion import evade
+from navrl.envs.combat.opponents.steering import away_from, steer, towards
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.reach import ReachTable, reach_table
+from navrl.envs.combat.sim.relative import aircraft, focal_enemy, incoming_missile, look
+from navrl.envs.combat.sim.spacetime import best_escape
+from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
+
+
+class StgRule(Pilot):
+    """Two margins decide: the enemy's, if it launched now, and its own, if the enemy did."""
+
+    def __init__(
+        self,
+        *,
+        attack_margin_m: Bounds,
+        defence_margin_m: Bounds,
+        turn_out_fraction: Bounds,
+        break_time_to_go_s: Bounds,
+    ) -> None:
+        check_bounds(least=-1e9, attack_margin_m=attack_margin_m, defence_margin_m=defence_margin_m)
+        check_bounds(turn_out_fraction=turn_out_fraction, break_time_to_go_s=break_time_to_go_s)
+        self.bounds = (attack_margin_m, defence_margin_m, turn_out_fraction, break_time_to_go_s)
+        self.table: ReachTable | None = None
+
+    def prepare(self, params: CombatParams, device: torch.device | str) -> None:
+        """Build the table of what the missiles reach."""
+        self.table = reach_table(params, device)
+
+    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
+        """The thresholds of the episode."""
+        return draw_thresholds(key, self.bounds)
+
+    def act(
+        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
+    ) -> tuple[Command, tuple[Tensor, ...]]:
+        """With a missile on the rail it attacks; without one it goes where it can escape."""
+        if self.table is None:
+            raise RuntimeError("StgRule has no table yet; call prepare(params, device) first")
+        attack_m, defence_m, turn_out_fraction, break_s = memory
+        own, enemy = aircraft(state, me), focal_enemy(params, state, me)
+        # Both questions as one of twice the length: half the graph to compile.
+        escape = best_escape(params, self.table, _joined(own, enemy), _joined(enemy, own))
+        enemy_margin_m, own_margin_m = escape.margin_m.chunk(2)
+        _, side = escape.side.chunk(2)
+        view = look(own, enemy)
+        away = away_from(view)
+        along_line = torch.where(away.cos < 0.0, side, steer(away))
+        ready = can_fire(params, state)[me]
+        exposed = ~ready & (own_margin_m < defence_m)
+        rudder = evade(
+            params,
+            incoming_missile(params, state, me),
+            own.speed_mps,
+            turn_out_fraction=turn_out_fraction,
+            break_time_to_go_s=break_s,
+            otherwise=torch.where(exposed, along_line, steer(towards(view))),
+        )
+        fire = ready & (enemy_margin_m < attack_m)
+        return Command(rudder, torch.ones_like(rudder), fire), memory
+
+
+def _joined(first: Motion, second: Motion) -> Motion:
+    """Fields (2 N,)."""
+    return Motion(*(torch.cat(pair) for pair in zip(first, second, strict=True)))

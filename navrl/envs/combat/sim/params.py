@@ -1,0 +1,149 @@
+"""The constants of one kind of combat."""
+
+import math
+import operator
+from typing import NamedTuple
+
+from navrl.envs.combat.sim.flight import Body, check_step
+from navrl.envs.combat.sim.missile import GUIDANCE_LAWS
+
+UNLIMITED = 1 << 30  # rounds; never counted down to zero
+MODELS = ("exact", "legacy")
+CHANNEL_MODES = ("block", "recycle")
+MAX_TEAM_SIZE = 8
+MAX_CHANNELS = 16
+MAX_TICKS = 1000  # per decision; more is a slip in a unit, and would not end
+
+
+class CombatParams(NamedTuple):
+    """Python numbers, so a compiled step folds them in."""
+
+    model: str  # exact: arcs and swept hits | legacy: the original's Euler steps, point hits and guidance
+    fighter: Body
+    missile: Body
+    team_size: int  # aircraft on each of the two sides
+    channels: int  # missiles one aircraft can have in the air
+    channel_mode: (
+        str  # block: no launch without a free channel | recycle: the oldest missile gives way
+    )
+    ammunition: int | None  # rounds per aircraft, None: unlimited
+    cooldown_decisions: int  # decisions after a launch in which the trigger is dead
+    burn_time_s: float
+    launch_offset_m: float
+    hit_radius_m: float
+    self_destruct_speed_mps: float  # below it a missile without thrust ends
+    max_missile_age_s: float
+    guidance_law: str  # proportional | legacy_gain
+    navigation_gain: float
+    retarget: bool  # a missile whose target died turns to the nearest enemy, else it flies straight
+    resolve_in_flight: bool  # after the last kill flying missiles still count: a trade is a draw
+    rudder_rate_per_s: float | None  # how fast the rudder moves, None: at once
+    decision_s: float  # time between two actions at time_scale 1
+    time_scale: float  # stretches the decision, never the tick
+    tick_s: float  # longest physics step
+    time_limit_s: float
+    disengage_range_m: (
+        float | None
+    )  # beyond it, with nothing in the air, the episode is cut; None: never
+
+    @property
+    def teams(self) -> tuple[int, ...]:
+        """Team of each aircraft: the first team_size fly for team 0."""
+        return (0,) * self.team_size + (1,) * self.team_size
+
+    @property
+    def ticks(self) -> int:
+        """Physics steps per decision."""
+        return math.ceil(self.decision_s * self.time_scale / self.tick_s - 1e-9)
+
+    @property
+    def dt_s(self) -> float:
+        """Physics step."""
+        return self.decision_s * self.time_scale / self.ticks
+
+    @property
+    def step_s(self) -> float:
+        """Game time per decision."""
+        return self.decision_s * self.time_scale
+
+    @property
+    def max_decisions(self) -> int:
+        """Decisions after which the time limit is reached."""
+        return math.ceil(self.time_limit_s / self.step_s - 1e-9)
+
+    @property
+    def burn_ticks(self) -> int:
+        """Ticks with thrust after a launch."""
+        return round(self.burn_time_s / self.dt_s)
+
+    @property
+    def max_age_ticks(self) -> int:
+        """Ticks after which any missile ends."""
+        return round(self.max_missile_age_s / self.dt_s)
+
+    @property
+    def rounds(self) -> int:
+        """Ammunition at the start of an episode."""
+        return UNLIMITED if self.ammunition is None else self.ammunition
+
+    def checked(self) -> "CombatParams":
+        """Self, or a ValueError that says which constant is impossible."""
+        for name in _POSITIVE:
+            value = operator.attrgetter(name)(self)
+            self._require(name, 0.0 < value < math.inf, "a number more than 0")
+        for name in _NOT_NEGATIVE:
+            value = operator.attrgetter(name)(self)
+            self._require(name, 0.0 <= value < math.inf, "a number, 0 or more")
+        for name in ("fighter.max_load_g", "missile.max_load_g"):
+            value = operator.attrgetter(name)(self)
+            self._require(name, value is None or value > 0.0, "more than 0, or null")
+            bearable = value is None or self.model != "legacy"
+            self._require(
+                name, bearable, "null with env.sim.model=legacy, whose bodies bear any load"
+            )
+        for name in ("rudder_rate_per_s", "disengage_range_m"):
+            value = getattr(self, name)
+            self._require(name, value is None or value > 0.0, "more than 0, or null")
+        self._require("ammunition", self.rounds >= 1, "1 or more, or null for unlimited")
+        in_the_air = f"a whole number from 1 to {MAX_CHANNELS}"
+        self._require("channels", 1 <= self.channels <= MAX_CHANNELS, in_the_air)
+        longest_s = MAX_TICKS * self.tick_s / self.time_scale
+        few = self.step_s <= MAX_TICKS * self.tick_s
+        self._require(
+            "decision_s",
+            few,
+            f"at most {longest_s:g}, which is {MAX_TICKS} physics steps of env.sim.tick_s",
+        )
+        sizes = f"a whole number from 1 to {MAX_TEAM_SIZE}"
+        self._require("team_size", 1 <= self.team_size <= MAX_TEAM_SIZE, sizes)
+        for name, known in _CHOICES.items():
+            self._require(name, getattr(self, name) in known, f"one of {', '.join(known)}")
+        check_step(self.fighter, self.dt_s)
+        check_step(self.missile, self.dt_s)
+        return self
+
+    def _require(self, name: str, satisfied: bool, expected: str) -> None:
+        if not satisfied:
+            raise ValueError(
+                f"env.sim.{name} = {operator.attrgetter(name)(self)}; expected {expected}; "
+                f"change env.sim.{name}"
+            )
+
+
+_BODIES = ("fighter", "missile")
+_POSITIVE = (
+    *("decision_s", "time_scale", "tick_s", "time_limit_s", "hit_radius_m"),
+    *(f"{body}.terminal_speed_mps" for body in _BODIES),
+    *(f"{body}.turn_radius_m" for body in _BODIES),
+    *(f"{body}.lift_to_drag" for body in _BODIES),
+)
+_NOT_NEGATIVE = (
+    *("cooldown_decisions", "burn_time_s", "launch_offset_m", "self_destruct_speed_mps"),
+    *("max_missile_age_s", "navigation_gain"),
+    *(f"{body}.thrust_mps2" for body in _BODIES),
+)
+_CHOICES = {
+    "model": MODELS,
+    "channel_mode": CHANNEL_MODES,
+    "guidance_law": GUIDANCE_LAWS,
+}

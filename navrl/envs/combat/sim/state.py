@@ -1,0 +1,215 @@
+"""What is true of N fights: state, events, and questions about them.
+
+Shapes: A aircraft (the first half flies for team 0), K missile channels per aircraft, N envs (last and
+contiguous).
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.params import (
+    CombatParams as CombatParams,  # the state's questions take it
+)
+
+
+class Aircraft(NamedTuple):
+    """All aircraft, every field (A, N)."""
+
+    motion: Motion
+    rudder: Tensor  # last command, -1 .. 1, positive turns left (counter-clockwise)
+    throttle: Tensor  # last command, 0 .. 1
+    alive: Tensor  # bool
+    rounds: Tensor  # int32, missiles left
+    cooldown: Tensor  # int32, decisions until the trigger works again
+
+
+class Missiles(NamedTuple):
+    """All missile channels, every field (A, K, N)."""
+
+    motion: Motion
+    active: Tensor  # bool
+    age_ticks: Tensor  # int32
+    target: Tensor  # int32, index of the aircraft it flies at
+    line_of_sight_rad: tuple[Tensor, ...]  # one tick ago; the legacy model alone remembers it
+
+
+class CombatState(NamedTuple):
+    """Everything that is true of N fights."""
+
+    aircraft: Aircraft
+    missiles: Missiles
+    decision: Tensor  # int32 (N,), decisions since the start
+
+
+class Action(NamedTuple):
+    """What every aircraft is told to do, every field (A, N)."""
+
+    rudder: Tensor
+    throttle: Tensor
+    fire: Tensor  # bool
+    target: Tensor | None = (
+        None  # int32, place among the enemies of whom to fire at; None, -1 or dead: the nearest
+    )
+
+
+class Events(NamedTuple):
+    """What happened during one decision, every field (A, N) bool."""
+
+    launched: Tensor
+    hit: Tensor  # a missile of this aircraft killed
+    killed: Tensor  # this aircraft died
+    missed: Tensor  # a missile of this aircraft ended without a hit
+    defeated: Tensor  # a missile at this aircraft ended without a hit
+
+
+def opening_state(params: CombatParams, motion: Motion) -> CombatState:
+    """Everybody alive, racks full, nothing in the air; motion is (A, N)."""
+    shape = (motion.x_m.shape[0], params.channels, motion.x_m.shape[1])
+    device = motion.x_m.device
+    parked = Motion(*(field.unsqueeze(1).expand(shape).clone() for field in motion))
+    zeros = torch.zeros(shape, dtype=torch.int32, device=device)
+    remembered = (torch.zeros(shape, device=device),) if params.model == "legacy" else ()
+    return CombatState(
+        aircraft=Aircraft(
+            motion=motion,
+            rudder=torch.zeros_like(motion.x_m),
+            throttle=torch.ones_like(motion.x_m),
+            alive=torch.ones_like(motion.x_m, dtype=torch.bool),
+            rounds=torch.full_like(motion.x_m, params.rounds, dtype=torch.int32),
+            cooldown=torch.zeros_like(motion.x_m, dtype=torch.int32),
+        ),
+        missiles=Missiles(
+            motion=parked,
+            active=zeros.bool(),
+            age_ticks=zeros,
+            target=zeros.clone(),
+            line_of_sight_rad=remembered,
+        ),
+        decision=torch.zeros(shape[-1:], dtype=torch.int32, device=device),
+    )
+
+
+def decided(params: CombatParams, state: CombatState) -> Tensor:
+    """At most one team is alive, or nobody has a missile left in rack or air; bool (N,)."""
+    craft = state.aircraft
+    fields = (sides(params, f) for f in (craft.alive, craft.rounds, state.missiles.active))
+    return is_over(params, *fields)
+
+
+TwoSides = tuple[Tensor, Tensor]
+
+
+def is_over(params: CombatParams, alive: TwoSides, rounds: TwoSides, active: TwoSides) -> Tensor:
+    """`decided` by side: who is alive (S, N), rounds left (S, N), missiles active (S, K, N)."""
+    first, second = any_row(alive[0]), any_row(alive[1])
+    over = ~(first & second)
+    flying = [any_row(side.flatten(0, 1)) for side in active]
+    if params.resolve_in_flight:  # what flies at a side that is dead changes nothing any more
+        over = over & ~((flying[0] & second) | (flying[1] & first))
+    if params.ammunition is None:
+        return over
+    armed = any_row(alive[0] & (rounds[0] > 0)) | any_row(alive[1] & (rounds[1] > 0))
+    return over | ~(flying[0] | flying[1] | armed)
+
+
+def disengaged(params: CombatParams, state: CombatState) -> Tensor:
+    """Everybody is out of everybody's reach and nothing is in the air; bool (N,)."""
+    if params.disengage_range_m is None:
+        return torch.zeros_like(state.decision, dtype=torch.bool)
+    limit = params.disengage_range_m**2
+    near = any_row(state.missiles.active.flatten(0, 1))
+    x, y, alive = state.aircraft.motion.x_m, state.aircraft.motion.y_m, state.aircraft.alive
+    for mine in range(params.team_size):
+        for other in range(params.team_size, 2 * params.team_size):
+            square = (x[mine] - x[other]) ** 2 + (y[mine] - y[other]) ** 2
+            near = near | (alive[mine] & alive[other] & (square < limit))
+    return ~near
+
+
+def enemies_of(params: CombatParams, me: int) -> list[int]:
+    """Indices of all aircraft of the other team."""
+    return [i for i, team in enumerate(params.teams) if team != params.teams[me]]
+
+
+def nearest_living(own: Motion, enemies: Motion, alive: Tensor, otherwise: Tensor) -> Tensor:
+    """The row of the enemies (S, N) that is alive and nearest to each of `own`, int32; or `otherwise`."""
+    least = torch.full_like(own.x_m, torch.inf)
+    nearest = otherwise
+    for enemy, lives in enumerate(alive.unbind(0)):
+        x, y = enemies.x_m[enemy] - own.x_m, enemies.y_m[enemy] - own.y_m
+        square = torch.where(lives, x * x + y * y, torch.inf)
+        nearest = torch.where(square < least, enemy, nearest)
+        least = torch.minimum(square, least)
+    return nearest
+
+
+def as_asked(asked: Tensor, alive: Tensor, otherwise: Tensor) -> Tensor:
+    """The rows that are asked for where these are alive (S, N), else the others."""
+    for enemy, lives in enumerate(alive.unbind(0)):
+        otherwise = torch.where((asked == enemy) & lives, enemy, otherwise)
+    return otherwise
+
+
+def winner_sign(params: CombatParams, state: CombatState, team: int) -> Tensor:
+    """+1 where only `team` is alive, -1 where only the other is, 0 otherwise; float32 (N,)."""
+    living = [any_row(side) for side in sides(params, state.aircraft.alive)]
+    mine, theirs = living[team], living[1 - team]
+    return (mine & ~theirs).float() - (theirs & ~mine).float()
+
+
+def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
+    """Game time since the start, (N,)."""
+    return state.decision.float() * params.step_s
+
+
+def timed_out(params: CombatParams, state: CombatState) -> Tensor:
+    """The time limit is reached; bool (N,). Decisions are counted, because products of seconds round."""
+    return state.decision >= params.max_decisions
+
+
+def can_fire(params: CombatParams, state: CombatState) -> Tensor:
+    """Alive, a round left, the trigger not in its pause, and a channel; bool (A, N)."""
+    craft = state.aircraft
+    return is_ready(params, craft.alive, craft.rounds, craft.cooldown, state.missiles.active)
+
+
+def is_ready(
+    params: CombatParams, alive: Tensor, rounds: Tensor, cooldown: Tensor, active: Tensor
+) -> Tensor:
+    """`can_fire` of any rows of aircraft (S, N) and their missiles (S, K, N)."""
+    ready = alive & (rounds > 0) & (cooldown == 0)
+    if params.channel_mode == "recycle":
+        return ready
+    return ready & any_row((~active).transpose(0, 1))
+
+
+def any_row(flags: Tensor) -> Tensor:
+    """`flags.any(0)`, written out: compilers turn the reduction of a few rows of bool into slow code."""
+    first, *others = flags.unbind(0)
+    return functools.reduce(torch.logical_or, others, first)
+
+
+def sides(params: CombatParams, field: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of team 0 and of team 1."""
+    return field[: params.team_size], field[params.team_size :]
+
+
+def split_motion(params: CombatParams, motion: Motion) -> tuple[Motion, Motion]:
+    """The motion of team 0 and of team 1."""
+    both = [sides(params, field) for field in motion]
+    return Motion(*(pair[0] for pair in both)), Motion(*(pair[1] for pair in both))
+
+
+def join(rows: Sequence[Tensor]) -> Tensor:
+    """Rows of sides as one field again."""
+    return rows[0] if len(rows) == 1 else torch.cat(list(rows))
+
+
+def map_motion(function: Callable[[Tensor], Tensor], motion: Motion) -> Motion:
+    """The motion with every field transformed."""
+    return Motion(*(function(field) for field in motion))

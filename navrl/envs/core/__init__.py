@@ -1,0 +1,1 @@
+"""Shared by all envs: the batched env, weighted rewards, random numbers, compiling."""

@@ -1,0 +1,1 @@
+"""Drones that serve users on the ground."""

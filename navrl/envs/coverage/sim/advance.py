@@ -1,0 +1,134 @@
+"""Drones as base stations: they fly where many users can hear them, and none disturbs the other.
+
+Drones are numbered along n, users along m; the env axis N is last everywhere.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from navrl.envs.core import random
+from navrl.envs.core.summing import added
+from navrl.envs.coverage.sim.backhaul import Network
+from navrl.envs.coverage.sim.params import CoverageParams
+from navrl.envs.coverage.sim.radio import (
+    SHADOW_PARTS,
+    associate,
+    capacity_mbps,
+    of_each_drone,
+    path_loss_db,
+    quality,
+    sinr_db,
+)
+from navrl.envs.coverage.sim.users import Users, normal, placed, walked
+
+_AXES = 3
+
+
+class Service(NamedTuple):
+    """What every drone does for its users, fields (n, N)."""
+
+    load: Tensor  # how many they are
+    quality: Tensor  # the sum of how good their links are, each 0 to 1
+    rate_mbps: Tensor  # the sum of what the links carry that have the whole band
+
+
+class CoverageState(NamedTuple):
+    """Where everybody is, and how well the users are served there."""
+
+    position: Tensor  # (3, n, N) metres
+    users: Users
+    shadow: (
+        Tensor  # (2, n, m, N) standard normal, of this episode; no rows where nothing is shadowed
+    )
+    service: Service
+    network: Network
+    step: Tensor  # (N,) int32
+    key: Tensor  # (N,) int64, of this episode
+
+
+def opening_state(params: CoverageParams, key: Tensor) -> CoverageState:
+    """Drones and users at random places."""
+    shares = random.uniform(key, random.SCENARIO, _AXES * params.num_drones)
+    x, y, z = shares.view(_AXES, params.num_drones, -1)
+    low, high = params.height_m
+    position = torch.stack([x * params.side_m, y * params.side_m, low + z * (high - low)])
+    users = placed(
+        params.users, key, count=params.num_users, side_m=params.side_m, walking=params.walking
+    )
+    return served(params, position, users, _shadow(params, key), torch.zeros_like(key).int(), key)
+
+
+def advance(params: CoverageParams, state: CoverageState, action: Tensor) -> CoverageState:
+    """Drones fly by action (3, n, N) in parts of their highest speed, within the box."""
+    way_m = action.clamp(-1.0, 1.0) * (params.max_speed_mps * params.step_s)
+    x, y, z = (state.position + way_m).unbind()
+    side_m = params.side_m
+    position = torch.stack([x.clamp(0.0, side_m), y.clamp(0.0, side_m), z.clamp(*params.height_m)])
+    users = state.users
+    if params.walking:
+        way = params.user_speed_mps * params.step_s
+        users = walked(users, state.key, state.step, way_m=way, side_m=side_m)
+    return served(params, position, users, state.shadow, state.step + 1, state.key)
+
+
+def served(
+    params: CoverageParams,
+    position: Tensor,
+    users: Users,
+    shadow: Tensor,
+    step: Tensor,
+    key: Tensor,
+) -> CoverageState:
+    """The state with everybody there: who serves whom is a matter of places alone."""
+    radio, drones = params.radio, position.shape[1]
+    sinr = links_sinr_db(params, position, users.place, shadow)
+    server, level = associate(sinr, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users)
+    load = of_each_drone(server, drones, (server >= 0).float())
+    good = of_each_drone(server, drones, quality(radio, level))
+    rate_mbps = of_each_drone(server, drones, capacity_mbps(radio, level))
+    network = params.backhaul.connect(radio, position, load, rate_mbps)
+    return CoverageState(
+        position, users, shadow, Service(load, good, rate_mbps), network, step, key
+    )
+
+
+def without_each(params: CoverageParams, state: CoverageState) -> CoverageState:
+    """The same moment without one of the drones: without drone i it is env i N + e of (n N)."""
+    drones = state.position.shape[1]
+    number = torch.arange(drones, device=state.position.device).unsqueeze(1)
+    other = torch.arange(drones - 1, device=state.position.device)
+    mates = other + (other >= number).to(other.dtype)  # (n, n - 1)
+    again = lambda rows: torch.cat([rows] * drones, -1)  # noqa: E731
+    users, step, key = pytree.tree_map(again, (state.users, state.step, state.key))
+    position = state.position[:, mates].transpose(1, 2).flatten(2)
+    shadow = state.shadow[:, mates].permute(0, 2, 3, 1, 4).flatten(3)
+    return served(params, position, users, shadow, step, key)
+
+
+def links_sinr_db(
+    params: CoverageParams, position: Tensor, place: Tensor, shadow: Tensor
+) -> Tensor:
+    """Signal to interference and noise of every drone at every user, (n, m, N)."""
+    apart = (position[:2].unsqueeze(2) - place.unsqueeze(1)).square()
+    level_m2, height_m = apart[0] + apart[1], position[2].unsqueeze(1)
+    distance_m = (level_m2 + height_m.square()).sqrt()
+    loss_db = path_loss_db(params.radio, distance_m, level_m2.sqrt(), height_m, shadow)
+    return sinr_db(params.radio.power_dbm - loss_db, params.radio.noise_dbm)
+
+
+def connected(state: CoverageState) -> Tensor:
+    """Users that are served, (N,)."""
+    return added(state.service.load)
+
+
+def _shadow(params: CoverageParams, key: Tensor) -> Tensor:
+    """The luck of every link in this episode."""
+    shape = (SHADOW_PARTS, params.num_drones, params.num_users)
+    if not params.radio.shadowed:
+        return torch.zeros(0, *shape[1:], key.shape[0], device=key.device)
+    links = params.num_drones * params.num_users
+    shares = random.uniform(key, random.SHADOW, SHADOW_PARTS * links)
+    return normal(shares.view(*shape, -1))

@@ -1,0 +1,71 @@
+"""How much serving users is worth: at random places, and at the best that a search has found.
+
+Rewards per step of five drones and fifty users, by the channel and the placement of the users. The search is
+the cross-entropy method over the drones' places, one layout at a time, so "best" is a bound from below.
+"""
+
+from typing import NamedTuple
+
+from navrl.envs.coverage.sim.backhaul import Backhaul
+from navrl.envs.coverage.sim.params import CoverageParams
+from navrl.envs.coverage.sim.radio import Radio
+
+
+class Anchors(NamedTuple):
+    """A normalised score is 0 at the one and 1 at the other."""
+
+    random: float
+    best: float
+
+
+class _Case(NamedTuple):
+    relayed: bool
+    channel: str
+    users: str
+
+
+_MEASURED = {
+    _Case(relayed=False, channel="free_space", users="uniform"): Anchors(0.278, 0.681),
+    _Case(relayed=False, channel="free_space", users="hotspot"): Anchors(0.206, 0.606),
+    _Case(relayed=False, channel="urban", users="uniform"): Anchors(0.478, 0.808),
+    _Case(relayed=False, channel="urban", users="hotspot"): Anchors(0.378, 0.752),
+    _Case(relayed=False, channel="3gpp", users="uniform"): Anchors(0.496, 0.925),
+    _Case(relayed=False, channel="3gpp", users="hotspot"): Anchors(0.370, 0.821),
+    _Case(relayed=True, channel="free_space", users="uniform"): Anchors(0.490, 0.850),
+    _Case(relayed=True, channel="free_space", users="hotspot"): Anchors(0.423, 0.792),
+    _Case(relayed=True, channel="urban", users="uniform"): Anchors(0.690, 0.941),
+    _Case(relayed=True, channel="urban", users="hotspot"): Anchors(0.601, 0.939),
+    _Case(relayed=True, channel="3gpp", users="uniform"): Anchors(0.704, 1.017),
+    _Case(relayed=True, channel="3gpp", users="hotspot"): Anchors(0.587, 0.943),
+}
+_ALONE = {"coverage": 0.7, "quality": 0.3, "height": -0.1}
+_RELAYED = {
+    "coverage": 0.4,
+    "quality": 0.2,
+    "connectivity": 0.2,
+    "throughput": 0.2,
+    "path_length": -0.1,
+}
+_RADIO = Radio("", "none", 2.4e9, 2.0e7, 20.0, -104.0, 0.0, 10)
+_ORIGINAL = Backhaul(((500.0, 500.0, 30.0),), 20.0, 30.0, 0.0, 3, "original", False, False)
+
+
+def anchors(params: CoverageParams, weights: dict[str, float]) -> Anchors | None:
+    """Those of a simulator and reward for which they were measured, else None."""
+    relayed = isinstance(params.backhaul, Backhaul)
+    case = _Case(relayed, params.radio.channel, params.users)
+    sizes = (params.num_drones, params.num_users, params.side_m, *params.height_m)
+    as_measured = (
+        sizes == (5, 50, 1000.0, 50.0, 150.0)
+        and params.radio._replace(channel="") == _RADIO
+        and not params.walking
+        and weights == (_RELAYED if relayed else _ALONE)
+        and (not isinstance(params.backhaul, Backhaul) or _plain(params.backhaul) == _ORIGINAL)
+    )
+    return _MEASURED.get(case) if as_measured else None
+
+
+def _plain(backhaul: Backhaul) -> Backhaul:
+    """With places that can be compared, whatever YAML has made of them."""
+    places = tuple(tuple(float(at) for at in place) for place in backhaul.stations)
+    return backhaul._replace(stations=places)

@@ -1,0 +1,145 @@
+"""From the drones to the ground stations: who is connected, over how many links, and how much gets through.
+
+These links are free space and undisturbed, so what is connected is a matter of distance alone.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from navrl.envs.core.requirements import require, require_whole
+from navrl.envs.core.summing import added
+from navrl.envs.coverage.sim.radio import LEAST_M, Radio, free_space_constant_db
+
+_BEST_DB = 30.0  # of the link that the throughput of a user is measured by
+LENGTHS = ("links", "original")
+_AXES = 3
+
+
+class Network(NamedTuple):
+    """What connects the drones; no rows at all where nothing is to be connected."""
+
+    direct: Tensor  # (S, n, N) bool, links to the stations
+    length: Tensor  # (n, N), of the path to a station, 0: there is none
+    bottleneck_mbps: Tensor  # (n, N), of the path
+    arriving_mbps: Tensor  # (n, N), of what its users send
+
+
+class Connection(Protocol):
+    """Whether and how the users' traffic has to reach the ground."""
+
+    @property
+    def stations(self) -> Sequence[Sequence[float]]:
+        """Places, metres."""
+
+    def checked(self) -> "Connection":
+        """The same, after a look at every number."""
+
+    def connect(self, radio: Radio, position: Tensor, load: Tensor, rate_mbps: Tensor) -> Network:
+        """The network of drones at position (3, n, N) with so many users and so much to send, (n, N)."""
+
+
+class NoBackhaul:
+    """Drones that serve their users from themselves."""
+
+    stations: Sequence[Sequence[float]] = ()
+
+    def checked(self) -> "NoBackhaul":
+        """There is nothing to check."""
+        return self
+
+    def connect(self, radio: Radio, position: Tensor, load: Tensor, rate_mbps: Tensor) -> Network:
+        """No rows."""
+        nothing = load[:0]
+        return Network(load.new_zeros(0, *load.shape, dtype=torch.bool), nothing, nothing, nothing)
+
+
+class Backhaul(NamedTuple):
+    """Drones that relay to ground stations."""
+
+    stations: Sequence[Sequence[float]]  # places, metres
+    drone_dbm: float  # power of links between drones
+    station_dbm: float  # and of links to a station
+    min_snr_db: float  # no link below it
+    max_hops: int  # drones on a path
+    length: str  # links: how many a path has | original: one more where it has several
+    share_band: bool  # the users of a drone share its band
+    clip: bool  # the throughput is worth at most 1
+
+    def checked(self) -> "Backhaul":
+        """The same, after a look at every number."""
+        place = "env.sim.backhaul."
+        usable = len(self.stations) > 0 and all(len(at) == _AXES for at in self.stations)
+        require(f"{place}stations", self.stations, usable, "one or more places [x, y, z]")
+        for name in ("drone_dbm", "station_dbm", "min_snr_db"):
+            value = getattr(self, name)
+            require(f"{place}{name}", value, abs(value) <= 200.0, "a number from -200 to 200")
+        require_whole(f"{place}max_hops", self.max_hops, 1, 32)
+        require(f"{place}length", self.length, self.length in LENGTHS, " or ".join(LENGTHS))
+        return self
+
+    def connect(self, radio: Radio, position: Tensor, load: Tensor, rate_mbps: Tensor) -> Network:
+        """Everybody's path to the nearest station by links; what arrives, spread over the path."""
+        if self.share_band:
+            rate_mbps = rate_mbps / load.clamp_min(1.0)
+        direct, uplink_mbps = self._uplinks(radio, position)
+        apart = position.unsqueeze(2) - position.unsqueeze(1)
+        linked, carried_mbps = self._links(radio, (apart[0], apart[1], apart[2]), self.drone_dbm)
+        hops, bottleneck_mbps = routes(uplink_mbps, linked, carried_mbps, max_hops=self.max_hops)
+        length = hops if self.length == "links" else hops + (hops > 1.0).float()
+        arriving = torch.minimum(rate_mbps, bottleneck_mbps / length.clamp_min(1.0))
+        arriving = torch.where(hops > 0.0, arriving, 0.0)
+        return Network(direct, length, bottleneck_mbps, arriving)
+
+    def throughput(self, radio: Radio, arriving_mbps: Tensor, num_drones: int) -> Tensor:
+        """The part that every drone (n, N) has in the worth of all that arrives from a team of so many."""
+        best_mbps = radio.bandwidth_hz * 1e-6 * math.log2(1.0 + 10.0 ** (_BEST_DB / 10.0))
+        worth = arriving_mbps * (1.0 / (best_mbps * num_drones))
+        return worth / added(worth).clamp_min(1.0) if self.clip else worth
+
+    def _uplinks(self, radio: Radio, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Links (S, n, N) to the stations, and what that to the first one carries (n, N), 0: none."""
+        every, carried = [], torch.zeros_like(position[0])
+        for place in reversed(self.stations):
+            x, y, z = (row - at for row, at in zip(position, place, strict=True))
+            linked, mbps = self._links(radio, (x, y, z), self.station_dbm)
+            every.append(linked)
+            carried = torch.where(linked, mbps, carried)
+        return torch.stack(every[::-1]), carried
+
+    def _links(
+        self, radio: Radio, apart: tuple[Tensor, Tensor, Tensor], power_dbm: float
+    ) -> tuple[Tensor, Tensor]:
+        """Which links with ends so far apart there are, and what they carry."""
+        one_metre_db = power_dbm - free_space_constant_db(radio.carrier_hz) - radio.noise_dbm
+        x, y, z = apart
+        square_m2 = (x.square() + y.square() + z.square()).clamp_min(LEAST_M**2)
+        reach_m2 = 10.0 ** ((one_metre_db - self.min_snr_db) / 10.0)
+        ratio = 10.0 ** (one_metre_db / 10.0) / square_m2
+        return square_m2 <= reach_m2, (radio.bandwidth_hz * 1e-6 / math.log(2.0)) * ratio.log1p()
+
+
+def routes(
+    uplink_mbps: Tensor, linked: Tensor, carried_mbps: Tensor, *, max_hops: int
+) -> tuple[Tensor, Tensor]:
+    """Drones on everybody's shortest path to a station (n, N), 0: none, and its narrowest link.
+
+    uplink_mbps (n, N) is 0 without a direct link, linked and carried_mbps are (n, n, N). Of several shortest
+    paths it is the one that breadth-first search in the order of numbers finds.
+    """
+    hops = (uplink_mbps > 0.0).float()
+    narrowest = uplink_mbps
+    for level in range(2, max_hops + 1):
+        reached, through = torch.zeros_like(hops), torch.zeros_like(narrowest)
+        for mate in reversed(range(hops.shape[0])):
+            next_hop = linked[:, mate] & (hops[mate] == level - 1.0)
+            reached = torch.where(next_hop, 1.0, reached)
+            path = torch.minimum(carried_mbps[:, mate], narrowest[mate])
+            through = torch.where(next_hop, path, through)
+        fresh = (hops == 0.0) & (reached > 0.0)
+        narrowest = torch.where(fresh, through, narrowest)
+        hops = torch.where(fresh, float(level), hops)
+    return hops, narrowest

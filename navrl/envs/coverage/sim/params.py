@@ -1,0 +1,50 @@
+"""The constants of drones that serve users from the air."""
+
+import math
+from typing import NamedTuple
+
+from navrl.envs.core.requirements import require, require_whole
+from navrl.envs.coverage.sim.backhaul import Connection
+from navrl.envs.coverage.sim.radio import Radio
+from navrl.envs.coverage.sim.users import PLACEMENTS
+
+MAX_DRONES, MAX_USERS, MAX_HORIZON = 32, 256, 1_000_000
+
+
+class CoverageParams(NamedTuple):
+    """Python numbers, so a compiled step folds them in."""
+
+    num_drones: int
+    num_users: int
+    side_m: float  # of the square that holds everybody
+    height_m: tuple[float, float]  # lowest and highest of a drone
+    max_speed_mps: float  # along each axis, an action of 1
+    step_s: float  # time between two actions
+    horizon: int  # steps after which an episode is cut
+    users: str  # how they are placed
+    user_speed_mps: float  # of users who walk from place to place; 0: they stand
+    radio: Radio
+    backhaul: Connection
+
+    @property
+    def walking(self) -> bool:
+        """Whether the users move."""
+        return self.user_speed_mps > 0.0
+
+    def checked(self) -> "CoverageParams":
+        """The same, after a look at every number."""
+        require_whole("env.sim.num_drones", self.num_drones, 1, MAX_DRONES)
+        require_whole("env.sim.num_users", self.num_users, 1, MAX_USERS)
+        require_whole("env.sim.horizon", self.horizon, 1, MAX_HORIZON)
+        for name in ("side_m", "max_speed_mps", "step_s"):
+            value = getattr(self, name)
+            require(f"env.sim.{name}", value, 0.0 < value < math.inf, "a number more than 0")
+        low, high = self.height_m
+        require("env.sim.height_m", [low, high], 0.0 <= low < high, "[low, high], 0 <= low < high")
+        known = self.users in PLACEMENTS
+        require("env.sim.users", self.users, known, " or ".join(PLACEMENTS))
+        speed = self.user_speed_mps
+        require("env.sim.user_speed_mps", speed, 0.0 <= speed < math.inf, "0 or more")
+        self.radio.checked()
+        self.backhaul.checked()
+        return self

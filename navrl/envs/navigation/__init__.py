@@ -1,0 +1,1 @@
+"""Drone navigation among obstacles."""

@@ -1,0 +1,251 @@
+"""Drone navigation: one drone an env flies to its goal among static and moving obstacles."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.data import Bounded, Categorical, Composite, Unbounded
+
+from navrl.envs.core.env import BatchedEnv, World
+from navrl.envs.core.rewards import Transition, WeightedReward
+from navrl.envs.navigation.observation import GoalFrame, Upstream
+from navrl.envs.navigation.planners.base import Planner
+from navrl.envs.navigation.planners.perception import perceive
+from navrl.envs.navigation.planners.shield import Protection
+from navrl.envs.navigation.sim.advance import Events, advance, near_obstacles, opening_state
+from navrl.envs.navigation.sim.drone import limit_speed
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import NavigationState, heading, to_goal_frame, to_world_frame
+from navrl.envs.navigation.worlds.difficulty import Difficulty
+from navrl.envs.navigation.worlds.tables import WorldTables
+
+_RATES = ("success", "collision_static", "collision_moving", "outside", "timeout")
+_STATISTICS = (
+    *_RATES,
+    *("at_goal", "spl", "goal_time_s", "path_m", "clearance_m", "speed_mps", "acceleration_mps2"),
+    *("interventions", "shield_mps", "_stage"),
+)
+_AXES = 3
+
+
+class NavigationEnv(BatchedEnv):
+    """The action is a velocity in the goal frame, in parts of the speed limit: ahead, left, up."""
+
+    scripts = "planner"  # the group whose options can fly in the learner's seat
+    counted_when = MappingProxyType({"goal_time_s": "success"})
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        headline: Mapping[str, str],
+        objective: str,
+        held_out: bool,
+        sim: NavigationParams,
+        worlds: WorldTables,
+        observation: GoalFrame | Upstream,
+        shield: Protection,
+        reward: WeightedReward,
+        stale_scan: bool,
+        compile_mode: str | bool,
+        num_envs: int,
+        device: torch.device | str,
+        seed: int,
+        first_env_id: int = 0,
+    ) -> None:
+        self.name, self.headline, self.objective = name, dict(headline), objective
+        self._params, self._worlds, self._held_out = sim.checked(), worlds, held_out
+        self._observation, self._shield, self._reward = observation, shield, reward
+        self._stale_scan = stale_scan
+        self._steps = 0  # of this env since its seed was set; worlds are refreshed by it
+        if objective not in _RATES:
+            raise ValueError(
+                f"env.objective = {objective!r}; expected one of {', '.join(_RATES)}; change env.objective"
+            )
+        observation.prepare(sim)
+        shield.prepare(sim.lidar)
+        reward.prepare(sim, device)
+        worlds.prepare(sim, device)
+        shape = (num_envs,)
+        super().__init__(
+            num_envs=num_envs,
+            device=device,
+            seed=seed,
+            first_env_id=first_env_id,
+            compile_mode=compile_mode,
+            observation_spec=_observation_spec(observation, shape, device),
+            action_spec=Bounded(-1.0, 1.0, shape=(*shape, _AXES), device=device),
+            reward_parts=reward.names,
+            statistic_names=_STATISTICS,
+            rate_names=_RATES,
+        )
+
+    def initial(self, key: Tensor) -> NavigationState:
+        """Hovering at the start of some route in some world."""
+        return opening_state(self._params, self._worlds.openings, self._worlds.share, key)
+
+    def advance(
+        self, state: NavigationState, action: Tensor, given: None
+    ) -> tuple[NavigationState, Events]:
+        """The shield looks at the command, then the drone flies it."""
+        limit_mps, kind = self._params.speed_limit_mps, self._params.speed_limit
+        wanted = limit_speed(action.t() * limit_mps, limit_mps, kind)
+        command = to_world_frame(heading(self._params, state), wanted)
+        flown, _ = self._shield.protect(perceive(self._params, state), command)
+        return advance(
+            self._params, self._worlds.grid, self._worlds.openings.worlds, state, command, flown
+        )
+
+    def observe(self, state: NavigationState) -> dict[str, Tensor]:
+        """The leaves of the observation kind."""
+        rows = self._observation.rows(self._params, state, near_obstacles(self._params, state))
+        return {f"observation/{leaf}": row for leaf, row in rows.items()}
+
+    def judge(self, state: NavigationState) -> tuple[Tensor, Tensor]:
+        """Over at a collision, outside, and where it counts at the goal; cut when the time is up."""
+        ending = state.ending
+        terminated = ending.hit_static | ending.hit_moving | ending.outside
+        if self._params.goal_ends:
+            terminated = terminated | ending.reached
+        return terminated, state.decision >= self._params.decisions
+
+    def score(
+        self,
+        before: NavigationState,
+        after: NavigationState,
+        events: Events,
+        terminated: Tensor,
+        truncated: Tensor,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The configured reward terms."""
+        return self._reward(Transition(self._params, before, after, events, terminated, truncated))
+
+    def statistics(self, state: NavigationState) -> list[Tensor]:
+        """The five ways to end, which exclude each other, and what the flight was like."""
+        params, ending, tally = self._params, state.ending, state.tally
+        decisions = state.decision.clamp_min(1.0)
+        reached = ending.reached
+        straight = (state.goal - state.start).square().sum(0).sqrt() - params.goal_radius_m
+        late = state.decision >= params.decisions
+        failed = ending.hit_static | ending.hit_moving | ending.outside
+        rates = [
+            reached,
+            ending.hit_static & ~reached,
+            ending.hit_moving & ~reached,
+            ending.outside & ~reached,
+            late & ~reached & ~failed,
+            ending.at_goal,
+        ]
+        return [
+            *(rate.float() for rate in rates),
+            reached * (straight / torch.maximum(tally.path_m, straight)).clamp(0.0, 1.0),
+            reached * tally.time_s,  # a mean over the successes: see counted_when
+            tally.path_m,
+            tally.clearance_m,
+            tally.path_m / tally.time_s.clamp_min(params.decision_s),
+            tally.jolt_mps / (decisions * params.decision_s),
+            tally.interventions / decisions,
+            tally.change_mps / decisions,
+            state.stage,
+        ]
+
+    def pilot_action(
+        self, pilot: Planner, memory: tuple[Tensor, ...] | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What a planner would do in the learner's seat; memory None begins an episode."""
+        state: Any = self._world.state
+        if memory is None:
+            pilot.prepare(self._params.lidar)
+            memory = pilot.initial(self._env_id.shape[0], self.device)
+        command, memory = pilot.act(perceive(self._params, state), memory)
+        action = to_goal_frame(heading(self._params, state), command) / self._params.speed_limit_mps
+        return action.clamp(-1.0, 1.0).t().contiguous(), memory
+
+    def step_and_maybe_reset(
+        self, tensordict: TensorDictBase
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """Now and then other worlds for the episodes to come; else as in every env."""
+        self._worlds.renew(self._seed, self._steps)
+        self._steps += 1
+        return super().step_and_maybe_reset(tensordict)
+
+    def _set_seed(self, seed: int | None) -> None:
+        """Other worlds, and episodes from number 0 on."""
+        super()._set_seed(seed)
+        self._steps = 0
+        self._worlds.fill(self._seed, held_out=self._held_out)
+
+    @contextlib.contextmanager
+    def other_episodes(self, seed: int) -> Iterator[None]:
+        """Play episodes in held-out worlds, then go on here."""
+        kept = self._steps, self._held_out
+        self._held_out = True
+        try:
+            with self._worlds.others(), super().other_episodes(seed):
+                yield
+        finally:
+            self._steps, self._held_out = kept
+
+    def runtime_state(self) -> dict[str, Any]:
+        """Everything a fresh env needs to go on from here, for a checkpoint."""
+        worlds = {"steps": self._steps, "worlds": self._worlds.state_dict()}
+        return super().runtime_state() | worlds
+
+    def load_runtime_state(self, runtime: dict[str, Any]) -> None:
+        """The inverse of runtime_state, for an env of the same options."""
+        super().load_runtime_state(runtime)
+        self._steps = runtime["steps"]
+        self._worlds.load_state_dict(runtime["worlds"], self._seed)
+
+    def _restarted(self, world: World, mask: Tensor, seed: Tensor) -> World:
+        """The masked envs begin anew; the original's first scan was the last one before."""
+        restarted = super()._restarted(world, mask, seed)
+        if not self._stale_scan:
+            return restarted
+        before: Any = world.state
+        after: Any = restarted.state
+        return restarted._replace(state=after._replace(scans=before.scans))
+
+    def check_difficulty(self, prefix: str, difficulty: Difficulty) -> None:
+        """Raise about a stage that the worlds have no room for."""
+        difficulty.checked(prefix, self._worlds.room)
+
+    def set_stages(self, stages: list[Difficulty], shares: Mapping[int, float]) -> None:
+        """What the worlds that are made from now on hold."""
+        self._worlds.set_stages(stages, dict(shares))
+
+    def start_over(self) -> None:
+        """Worlds of the stages of now, episodes from number 0 on."""
+        self._set_seed(int(self._seed))
+
+    @property
+    def params(self) -> NavigationParams:
+        """The constants of the flight."""
+        return self._params
+
+    @property
+    def navigation_state(self) -> NavigationState:
+        """The simulator's state, for replays and tests."""
+        state: NavigationState = self._world.state
+        return state
+
+    @property
+    def worlds(self) -> WorldTables:
+        """The worlds, for replays and tests."""
+        return self._worlds
+
+
+def _observation_spec(
+    observation: GoalFrame | Upstream, shape: tuple[int, ...], device: Any
+) -> Composite:
+    leaves = {
+        name: Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
+        if name.endswith("_mask")
+        else Unbounded((*shape, *trailing), device=device)
+        for name, trailing in observation.leaves.items()
+    }
+    return Composite(observation=Composite(leaves, shape=shape, device=device), shape=shape)

@@ -1,0 +1,5 @@
+"""Map files as boxes."""
+
+from navrl.envs.navigation.maps.reading import Scale
+
+__all__ = ["Scale"]

@@ -1,0 +1,170 @@
+"""A map file as boxes: `.npy` (points or heights), `.pcd` (points) and `.png` (heights)."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from navrl.envs.core.requirements import require
+from navrl.envs.navigation.maps.columns import Blocks, Columns, from_voxels, merge
+from navrl.envs.navigation.maps.pcd import decode_pcd
+from navrl.envs.navigation.maps.png import decode_png
+from navrl.envs.navigation.sim.obstacles import Boxes
+
+_SCALE = "world.map.scale"
+_MOST = 1 << 25  # points or pixels that are read; beyond, a map wants to be thinned out first
+# What numpy raises over a header, which it reads with Python's own tokenizer and parser.
+_DAMAGED = (ValueError, TypeError, EOFError, SyntaxError, OverflowError, RecursionError, TokenError)
+_FARTHEST_M = 1e5  # coordinates beyond lose their decimetres in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How the numbers of a file become metres."""
+
+    resolution_m: float  # side of a column: of a pixel, or of what points are rounded to
+    height_step_m: float  # heights are rounded up to it
+    height_scale_m: float  # metres per unit of a height map; points are in metres
+    origin_m: tuple[float, float, float]  # where the file's own origin lies in the world
+    ground_m: float  # what is as high as this or lower is ground
+
+    def checked(self) -> "Scale":
+        """Self, or a ValueError that says which number is impossible."""
+        for name in ("resolution_m", "height_step_m", "height_scale_m"):
+            value = getattr(self, name)
+            require(f"{_SCALE}.{name}", value, 0.0 < value < math.inf, "a number more than 0")
+        usable = 0.0 <= self.ground_m < math.inf
+        require(f"{_SCALE}.ground_m", self.ground_m, usable, "0 or more")
+        usable = len(self.origin_m) == 3 and all(math.isfinite(number) for number in self.origin_m)
+        require(f"{_SCALE}.origin_m", self.origin_m, usable, "x, y and z")
+        return self
+
+
+def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
+    """The obstacles of the file as boxes (1, B), in the world's axes.
+
+    Point clouds keep gaps: what floats is a box with air below. A height map begins at its origin with
+    the lowest x and y; rows go along y, in images the last row is the one with the lowest y.
+    """
+    scale.checked()
+    path = Path(path)
+    try:
+        columns = _columns(*_values(path), scale)
+    except OSError as error:
+        raise ValueError(f"the map {path} cannot be read: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise ValueError(f"the map {path} does not fit into memory") from error
+    except ValueError as error:
+        reason = " ".join(str(error).split())  # what a library says may have several lines
+        raise ValueError(f"the map {path} cannot be used: {reason}") from error
+    blocks = merge(columns)
+    if len(blocks.top) > max_boxes:
+        raise ValueError(
+            f"the map {path} makes {len(blocks.top)} boxes, and max_boxes={max_boxes} are allowed; raise "
+            f"resolution_m or height_step_m in {_SCALE}, or world.map.max_boxes"
+        )
+    return _boxes(blocks, scale)
+
+
+def _values(path: Path) -> tuple[NDArray[Any], bool]:
+    """What the file holds, and whether these are points (P, 3) or heights (rows, columns)."""
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        array = _load_npy(path)
+        return array, array.shape[1] == 3
+    if suffix == ".pcd":
+        return decode_pcd(path.read_bytes(), _MOST), True
+    if suffix == ".png":
+        return decode_png(path.read_bytes(), _MOST)[::-1], False
+    raise ValueError(f"its name ends in '{path.suffix}'; expected .npy, .pcd or .png")
+
+
+def _load_npy(path: Path) -> NDArray[Any]:
+    try:
+        # Mapped, so that a header that promises too much is noticed before memory is asked for.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _DAMAGED as error:
+        raise ValueError(f"it is no complete .npy array of numbers ({error})") from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        raise ValueError("it holds no real numbers")
+    if array.ndim != 2:
+        raise ValueError(f"its shape is {array.shape}; expected (points, 3) or (rows, columns)")
+    if array.size > _MOST:
+        raise ValueError(f"it holds {array.size} numbers; at most {_MOST} are read")
+    return array
+
+
+def _columns(values: NDArray[Any], are_points: bool, scale: Scale) -> Columns:
+    """What is occupied; nothing that is a number only by name."""
+    if values.size == 0:
+        raise ValueError(f"it is empty: its shape is {values.shape}")
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float64)
+        bad = int((~np.isfinite(values)).any(axis=1).sum())
+        if bad:
+            raise ValueError(f"{bad} of its {len(values)} rows hold NaN or infinity; remove them")
+        metres = values + scale.origin_m if are_points else _heights_m(values, scale)
+    farthest = float(np.abs(metres).max())
+    if not farthest <= _FARTHEST_M:
+        raise ValueError(
+            f"it reaches {farthest:g} m; expected at most {_FARTHEST_M:g}: set "
+            f"{_SCALE}.origin_m, or scale it"
+        )
+    columns = _of_points(metres, scale) if are_points else _of_heights(metres, scale)
+    if len(columns.top) == 0:
+        raise ValueError(
+            f"nothing in it is higher than ground_m={scale.ground_m:g}; its highest is "
+            f"{float((metres[:, 2] if are_points else metres).max()):g} m: lower it, or raise "
+            f"{_SCALE}.{'origin_m' if are_points else 'height_scale_m'}"
+        )
+    return columns
+
+
+def _heights_m(values: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
+    return values * scale.height_scale_m + scale.origin_m[2]
+
+
+def _of_heights(heights_m: NDArray[np.float64], scale: Scale) -> Columns:
+    """Every pixel above the ground stands on the ground."""
+    row, column = np.nonzero(heights_m > scale.ground_m)
+    # The small number keeps 3.0000000001 steps from becoming four.
+    top = np.ceil(heights_m[row, column] / scale.height_step_m - 1e-6).astype(np.int64)
+    return Columns(row, column, np.zeros_like(row), top.clip(min=1))
+
+
+def _of_points(points_m: NDArray[np.float64], scale: Scale) -> Columns:
+    """Every point fills its voxel; what begins in the first voxel above the ground stands on it."""
+    points_m = points_m[points_m[:, 2] > scale.ground_m]
+    if len(points_m) == 0:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Columns(nothing, nothing, nothing, nothing)
+    cell = np.floor((points_m[:, :2] - scale.origin_m[:2]) / scale.resolution_m).astype(np.int64)
+    level = np.floor(points_m[:, 2] / scale.height_step_m).astype(np.int64)
+    columns = from_voxels(cell[:, 1], cell[:, 0], level)
+    first = math.floor(scale.ground_m / scale.height_step_m)
+    return columns._replace(bottom=np.where(columns.bottom <= first, 0, columns.bottom))
+
+
+def _boxes(blocks: Blocks, scale: Scale) -> Boxes:
+    """The boxes in metres, (1, B)."""
+
+    def metres(steps: NDArray[Any], step_m: float, offset_m: float) -> torch.Tensor:
+        return torch.from_numpy(steps * step_m + offset_m).to(torch.float32).unsqueeze(0)
+
+    half_m, (x_m, y_m, _) = 0.5 * scale.resolution_m, scale.origin_m
+    top_m = metres(blocks.top, scale.height_step_m, 0.0)
+    return Boxes(
+        x=metres(blocks.column_low + blocks.column_high, half_m, x_m),
+        y=metres(blocks.row_low + blocks.row_high, half_m, y_m),
+        half_x_m=metres(blocks.column_high - blocks.column_low, half_m, 0.0),
+        half_y_m=metres(blocks.row_high - blocks.row_low, half_m, 0.0),
+        cos_yaw=torch.ones_like(top_m),
+        sin_yaw=torch.zeros_like(top_m),
+        bottom_m=metres(blocks.bottom, scale.height_step_m, 0.0),
+        top_m=top_m,
+    )

@@ -1,0 +1,137 @@
+"""What a drone is told: where the goal is, what the lidar sees, and the nearest moving obstacles."""
+
+import torch
+from torch import Tensor
+
+from navrl.envs.navigation.sim.advance import sensed
+from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import NavigationState, heading, to_goal_frame
+
+_LEAST_M = 1e-6
+_WIDTH_STEP_M = 0.25  # between the width classes of the original
+
+
+class GoalFrame:
+    """Everything in the goal frame, scaled to about one, speeds of obstacles relative to the drone's own."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[str, tuple[int, ...]] = {}
+
+    def prepare(self, params: NavigationParams) -> None:
+        """Settle the shapes."""
+        self.leaves = _leaves(params, state=10, obstacle=13)
+
+    def rows(
+        self, params: NavigationParams, state: NavigationState, near: Near
+    ) -> dict[str, Tensor]:
+        """Every leaf in its shape and then N."""
+        direction = heading(params, state)
+        ahead = to_goal_frame(direction, state.goal - state.drone.position)
+        velocity = to_goal_frame(direction, state.drone.velocity) / params.speed_limit_mps
+        distance = _length(ahead)
+        height = state.drone.position[2]
+        told = torch.cat(
+            [
+                ahead / distance.clamp_min(_LEAST_M),
+                torch.log1p(distance).unsqueeze(0) / 4.0,
+                (ahead / params.near_range_m).clamp(-1.0, 1.0)[2:],
+                velocity,
+                (height - params.floor_m).unsqueeze(0) / params.near_range_m,
+                (params.ceiling_m - height).unsqueeze(0) / params.near_range_m,
+            ]
+        )
+        return {
+            "state": told,
+            "lidar": _picture(params, state) / params.lidar.range_m,
+            "obstacles": self._obstacles(params, state, near, direction),
+            "obstacles_mask": near.present,
+        }
+
+    @staticmethod
+    def _obstacles(
+        params: NavigationParams, state: NavigationState, near: Near, direction: Tensor
+    ) -> Tensor:
+        offset = to_goal_frame(direction, _level(near))
+        distance = _length(offset)
+        speed = to_goal_frame(direction, near.velocity) / params.speed_limit_mps
+        own = to_goal_frame(direction, state.drone.velocity) / params.speed_limit_mps
+        gap = near.gap_m() / params.near_range_m
+        rows = torch.cat(
+            [
+                offset / distance.clamp_min(_LEAST_M),
+                distance.unsqueeze(0) / params.near_range_m,
+                gap.unsqueeze(0),
+                speed,
+                speed - own.unsqueeze(1),
+                near.radius_m.unsqueeze(0),
+                near.upright.float().unsqueeze(0),
+            ]
+        )
+        return torch.where(near.present, rows, 0.0).movedim(0, 1)
+
+
+class Upstream:
+    """The layout of the original (its defects are not in the layout): metres, and absolute speeds."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[str, tuple[int, ...]] = {}
+
+    def prepare(self, params: NavigationParams) -> None:
+        """Settle the shapes."""
+        self.leaves = _leaves(params, state=8, obstacle=10)
+
+    def rows(
+        self, params: NavigationParams, state: NavigationState, near: Near
+    ) -> dict[str, Tensor]:
+        """Every leaf in its shape and then N."""
+        direction = heading(params, state)
+        ahead = state.goal - state.drone.position
+        told = [
+            to_goal_frame(direction, ahead / _length(ahead).clamp_min(_LEAST_M)),
+            _length(ahead[:2]).unsqueeze(0),
+            ahead[2:],
+            to_goal_frame(direction, state.drone.velocity),
+        ]
+        offset = _level(near)
+        rows = [
+            to_goal_frame(direction, offset / _length(offset).clamp_min(_LEAST_M)),
+            _length(offset[:2]).unsqueeze(0),
+            offset[2:],
+            to_goal_frame(direction, near.velocity),
+            (near.radius_m * 2.0 / _WIDTH_STEP_M - 1.0).unsqueeze(0),
+            (~near.upright).float().unsqueeze(0),
+        ]
+        return {
+            "state": torch.cat(told),
+            "lidar": _picture(params, state),
+            "obstacles": torch.where(near.present, torch.cat(rows), 0.0).movedim(0, 1),
+            "obstacles_mask": near.present,
+        }
+
+
+def _leaves(params: NavigationParams, *, state: int, obstacle: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "state": (state,),
+        "lidar": (1, params.lidar.beams, params.lidar.rings),
+        "obstacles": (params.near_count, obstacle),
+        "obstacles_mask": (params.near_count,),
+    }
+
+
+def _picture(params: NavigationParams, state: NavigationState) -> Tensor:
+    """How far within range every beam ends, 0 where it is free: (1, beams, rings, N)."""
+    ranges = sensed(params, state)
+    shape = (1, params.lidar.beams, params.lidar.rings, ranges.shape[-1])
+    return (params.lidar.range_m - ranges).reshape(shape)
+
+
+def _level(near: Near) -> Tensor:
+    """Offsets (3, M, N) to the obstacles; a column is as high as the drone, so its dz is 0."""
+    x, y, z = near.offset.unbind(0)
+    return torch.stack([x, y, torch.where(near.upright, 0.0, z)])
+
+
+def _length(vectors: Tensor) -> Tensor:
+    """Lengths of (3, ..., N)."""
+    return vectors.square().sum(0).sqrt()

@@ -1,0 +1,19 @@
+"""Planners that fly without learning, and the shield."""
+
+from navrl.envs.navigation.planners.foresight import Foresight
+from navrl.envs.navigation.planners.greedy import Greedy
+from navrl.envs.navigation.planners.orca import Orca
+from navrl.envs.navigation.planners.potential_field import PotentialField
+from navrl.envs.navigation.planners.shield import Shield
+from navrl.envs.navigation.planners.unshielded import Unshielded
+from navrl.envs.navigation.planners.velocity_obstacles import VelocityObstacles
+
+__all__ = [
+    "Foresight",
+    "Greedy",
+    "Orca",
+    "PotentialField",
+    "Shield",
+    "Unshielded",
+    "VelocityObstacles",
+]

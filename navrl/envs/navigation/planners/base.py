@@ -1,0 +1,50 @@
+"""What every planner is: a pure function of what the drone perceives, with one row of memory per env."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.navigation.sim.lidar import Lidar
+
+_LEAST_M = 1e-6  # nearer, the goal is in no direction
+
+
+class Perception(NamedTuple):
+    """What a drone knows, in the world's frame; env axis last."""
+
+    position: Tensor  # (3, N) metres
+    velocity: Tensor  # (3, N) m/s
+    goal: Tensor  # (3, N) metres
+    heading: Tensor  # (2, N) cosine and sine of beam 0
+    ranges: Tensor  # (beams, rings, N) metres; the lidar's range where nothing is
+    near_offset: Tensor  # (3, M, N) from the drone to the moving obstacles
+    near_velocity: Tensor  # (3, M, N)
+    near_radius_m: Tensor  # (M, N)
+    near_half_height_m: Tensor  # (M, N)
+    near_upright: Tensor  # (M, N) bool: a column, always level with the drone
+    near_present: Tensor  # (M, N) bool
+
+
+def straight_to_goal(perception: Perception, speed_mps: float, slowing_per_s: float) -> Tensor:
+    """The velocity (3, N) to the goal: at full speed, near it in proportion to the distance."""
+    way = perception.goal - perception.position
+    distance = way.square().sum(0).sqrt()
+    return way * ((distance * slowing_per_s).clamp_max(speed_mps) / distance.clamp_min(_LEAST_M))
+
+
+class Planner:
+    """A pilot that commands velocities; memory is a tuple of (..., N) tensors, anew with every episode."""
+
+    def prepare(self, lidar: Lidar) -> None:
+        """Learn where the beams point; once, before the first episode."""
+
+    def initial(self, count: int, device: torch.device | str) -> tuple[Tensor, ...]:
+        """Memory at the start of `count` episodes."""
+        return ()
+
+    def act(
+        self, perception: Perception, memory: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The commanded velocity (3, N), m/s, and the memory after it."""
+        raise TypeError(f"{type(self).__name__} lacks act(perception, memory) -> (command, memory)")

@@ -1,0 +1,207 @@
+"""Drone navigation: one decision of N drones among static and moving obstacles."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.core import random
+from navrl.envs.navigation.sim import drone as drones
+from navrl.envs.navigation.sim import moving
+from navrl.envs.navigation.sim.clearance import clearance_in_sight_m
+from navrl.envs.navigation.sim.lidar import cast
+from navrl.envs.navigation.sim.lidar_noise import noisy
+from navrl.envs.navigation.sim.nearest import Near, nearest
+from navrl.envs.navigation.sim.obstacles import Grid, Worlds
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import Ending, Factors, NavigationState, Tally, heading
+
+_NO_CLEARANCE_M = 1e3  # of an episode that has not been anywhere yet
+
+
+class Openings(NamedTuple):
+    """Worlds, and in each of them the starts that episodes draw from, with what the lidar sees there."""
+
+    worlds: Worlds
+    first: Tensor  # int64 (), episodes that begin now are in the worlds from here on
+    start: Tensor  # (W, P, 3)
+    goal: Tensor  # (W, P, 3)
+    scans: Tensor  # (W, P, beams * rings)
+    gaps: Tensor  # (W, P), static_gap_m
+    moving: Tensor  # (W,), moving obstacles
+    stage: Tensor  # (W,), of a curriculum
+
+
+class Events(NamedTuple):
+    """What a decision has led to, beside the state."""
+
+    near: Near
+    command: Tensor  # (3, N) as given by the pilot
+    flown: Tensor  # (3, N) after the shield
+
+
+def opening_state(
+    params: NavigationParams, openings: Openings, share: int, key: Tensor
+) -> NavigationState:
+    """The episodes with these keys, in `share` worlds from the first; hovering at the start."""
+    draws = random.uniform(key, random.WORLD, 8)
+    world = openings.first + (draws[0] * share).to(torch.int64)
+    route = (draws[1] * openings.start.shape[1]).to(torch.int64)
+    start, goal, scan = (
+        table[world, route].t() for table in (openings.start, openings.goal, openings.scans)
+    )
+    zero = torch.zeros_like(draws[0])
+    never = zero.bool()
+    return NavigationState(
+        key=key,
+        decision=zero,
+        world=world.to(torch.int32),
+        stage=openings.stage[world],
+        start=start,
+        goal=goal,
+        drone=drones.hovering(params.drone, start, goal),
+        obstacles=moving.opening(params.moving, key, start, openings.moving[world]),
+        static_gap_m=openings.gaps[world, route],
+        scans=scan.expand(1 + params.scan_latency_decisions, *scan.shape),
+        pending=torch.zeros((params.pending, *start.shape), device=key.device),
+        factors=_factors(params, draws[2:]),
+        tally=Tally(zero, zero, zero + _NO_CLEARANCE_M, zero, zero, zero),
+        ending=Ending(never, never, never, never, never),
+    )
+
+
+def advance(
+    params: NavigationParams,
+    grid: Grid,
+    worlds: Worlds,
+    state: NavigationState,
+    command: Tensor,
+    flown: Tensor,
+) -> tuple[NavigationState, Events]:
+    """Fly `flown` (3, N), what is left of `command`, until the next decision."""
+    on_its_way = torch.cat([flown.unsqueeze(0), state.pending])
+    arriving = _arriving(on_its_way, state.factors.latency)
+    drone = drones.advance(params.drone, state.drone, arriving, state.factors, params.decision_s)
+    obstacles = moving.advance(
+        params.moving,
+        state.obstacles,
+        state.key,
+        state.decision,
+        drone.position,
+        drone.velocity,
+        params.decision_s,
+    )
+    after = state._replace(
+        decision=state.decision + 1.0, drone=drone, obstacles=obstacles, pending=on_its_way[:-1]
+    )
+    scan = look(params, grid, worlds, after)
+    near = near_obstacles(params, after)
+    gap_m = static_gap_m(
+        params, grid, worlds, after.world.to(torch.int64), drone.position, scan.amin(0)
+    )
+    scans = torch.cat([scan.unsqueeze(0), state.scans[:-1]])
+    after = after._replace(static_gap_m=gap_m, scans=scans)
+    events = Events(near, command, flown)
+    ending = _ending(params, after, near, state.ending)
+    tally = _tally(params, state, after, events)
+    return after._replace(ending=ending, tally=tally), events
+
+
+def look(params: NavigationParams, grid: Grid, worlds: Worlds, state: NavigationState) -> Tensor:
+    """The true ranges of every beam, (beams * rings, N)."""
+    direction = heading(params, state)
+    x, y, z = state.drone.position.unbind(0)
+    world = state.world.to(torch.int64)
+    ranges = cast(params.lidar, grid, worlds, world, x, y, z, direction[0], direction[1])
+    return ranges.flatten(1).t()
+
+
+def static_gap_m(
+    params: NavigationParams,
+    grid: Grid,
+    worlds: Worlds,
+    world: Tensor,
+    position: Tensor,
+    shortest_m: Tensor,
+) -> Tensor:
+    """Metres (N,) to what stands nearest to position (3, N), where the shortest beam is shortest_m.
+
+    With contact=lidar it is the beam, which as published passes by what is thin, low or high between beams.
+    """
+    if params.contact == "lidar":
+        return shortest_m
+    return clearance_in_sight_m(grid, worlds, world, *position.unbind(0))
+
+
+def sensed(params: NavigationParams, state: NavigationState) -> Tensor:
+    """The ranges (beams * rings, N) that a pilot is told: delayed and with the sensor's errors."""
+    return noisy(params.noise, state.scans[-1], state.key, state.decision, params.lidar.range_m)
+
+
+def near_obstacles(params: NavigationParams, state: NavigationState) -> Near:
+    """The nearest moving obstacles within sight."""
+    return nearest(
+        params.moving,
+        state.obstacles,
+        state.drone.position,
+        count=params.near_count,
+        range_m=params.near_range_m,
+    )
+
+
+def _factors(params: NavigationParams, draws: Tensor) -> Factors:
+    gain, lag, latency = (
+        low + (high - low) * draw
+        for draw, (low, high) in zip(
+            draws[:3], (params.vary.gain, params.vary.lag, (0.0, 1.0)), strict=True
+        )
+    )
+    soonest, latest = params.vary.latency_decisions
+    # Three uniform numbers per axis would be closer to a normal one; one of the same variance will do.
+    wind = (draws[3:6] - 0.5) * (12.0**0.5 * params.vary.wind_mps2)
+    return Factors(gain, lag, torch.floor(soonest + (latest + 1 - soonest) * latency), wind)
+
+
+def _arriving(on_its_way: Tensor, latency: Tensor) -> Tensor:
+    """The command (3, N) that was given `latency` decisions ago."""
+    found = on_its_way[0]
+    for age in range(1, on_its_way.shape[0]):
+        found = torch.where(latency == age, on_its_way[age], found)
+    return found
+
+
+def _ending(params: NavigationParams, state: NavigationState, near: Near, before: Ending) -> Ending:
+    position = state.drone.position
+    hit_static = state.static_gap_m < params.body_radius_m
+    hit_moving = near.touches(params.body_radius_m)
+    height = position[2]
+    outside = (height < params.floor_m) | (height > params.ceiling_m)
+    if params.side_limit_m is not None:
+        outside = outside | (position[:2].abs() > params.side_limit_m).any(0)
+    at_goal = (state.goal - position).square().sum(0) < params.goal_radius_m**2
+    open_ = ~(before.reached | hit_static | hit_moving | outside)
+    return Ending(
+        reached=before.reached | (at_goal & open_),
+        hit_static=hit_static,
+        hit_moving=hit_moving & ~hit_static,
+        outside=outside & ~hit_static & ~hit_moving,
+        at_goal=at_goal,
+    )
+
+
+def _tally(
+    params: NavigationParams, before: NavigationState, after: NavigationState, events: Events
+) -> Tally:
+    tally, flying = before.tally, ~before.ending.reached
+    way = (after.drone.position - before.drone.position).square().sum(0).sqrt()
+    jolt = (after.drone.velocity - before.drone.velocity).square().sum(0).sqrt()
+    closest = torch.minimum(after.static_gap_m, events.near.gap_m().amin(0))
+    change = (events.flown - events.command).square().sum(0).sqrt()
+    return Tally(
+        time_s=tally.time_s + params.decision_s * flying,
+        path_m=tally.path_m + way * flying,
+        clearance_m=torch.minimum(tally.clearance_m, closest),
+        jolt_mps=tally.jolt_mps + jolt,
+        interventions=tally.interventions + (change > 0.0),
+        change_mps=tally.change_mps + change,
+    )

@@ -1,0 +1,268 @@
+"""Moving obstacles: every env has its own, and they fly on, whatever stands in their way.
+
+The first half are floating blocks that move in three dimensions, the second half upright columns that
+move in two; either half has a quarter of each width. How one moves is its mode:
+    waypoint     straight to a goal within its territory, then to the next
+    bouncing     straight on; the faces of the box reflect it
+    crossing     like waypoint, but where the drone will be in its territory, that is the goal
+    stop_and_go  like waypoint, with a rest at every goal
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.core import random
+from navrl.envs.navigation.sim.moving_params import COLUMN_HEIGHT_M, KINDS, MovingParams, is_column
+from navrl.envs.navigation.sim.obstacles import FAR_M
+
+_COLUMN_Z_M = 0.5 * COLUMN_HEIGHT_M
+_LEAST_M = 1e-6  # a shorter way has no direction
+# Steps of the additive sequence whose points lie the farthest apart in a square, however many there are: the
+# powers of 1 / 1.3247, the root of x^3 = x + 1. The third is the golden section, for the height.
+_SPREAD = (0.7548776662466927, 0.5698402909980532, 0.6180339887498949)
+_SPREAD_MODES = 0.41421356237309515  # the square root of 2, which has nothing to do with them
+# The same for the five draws of a step: powers of 1 / 1.1347, the root of x^6 = x + 1.
+_SPREAD_DRAWS = (
+    0.8812714616335696,
+    0.7766393890897682,
+    0.6844301295853426,
+    0.6031687406857282,
+    0.5315553977157292,
+)
+# What an obstacle does at the end of a step; numbers, because flags (D, N) in memory cost ten times as much.
+_GO_ON, _HALT, _RENEW, _AIM, _TURN, _MEET = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
+_UNDER_WAY, _NOT_THERE = 2.0, 3.0  # besides a number in [0, 1) for who stands
+
+
+class Triple(NamedTuple):
+    """Coordinates, any shape."""
+
+    x: Tensor
+    y: Tensor
+    z: Tensor
+
+
+class Obstacles(NamedTuple):
+    """D obstacles in each of N envs, fields (D, N); those that are not there lie at x = y = FAR_M."""
+
+    position: Triple
+    velocity: Triple
+    goal: Triple
+    home: Triple  # the middle of its territory
+
+
+def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) -> Obstacles:
+    """The obstacles of the episodes with these keys, of drones at start (3, N); `active` () of them exist.
+
+    The homes are one sequence of well spread points, shifted around the map by the episode; so are the
+    first few of it, which are a fair choice of kinds.
+    """
+    rank = _rank(params, key)
+    home = _homes(params, key, rank)
+    position = _cleared(params, home, start)
+    goal, speed_mps, _ = _drawn(params, home, key, torch.full_like(key, -1))
+    velocity = _towards(position, goal, speed_mps)
+    present = rank < active
+    return Obstacles(
+        position=_where(present, position, _nowhere(position)),
+        velocity=_where(present, velocity, _still(position)),
+        goal=_where(present, goal, _nowhere(position)),
+        home=_where(present, home, _nowhere(position)),
+    )
+
+
+def advance(
+    params: MovingParams,
+    obstacles: Obstacles,
+    key: Tensor,
+    step: Tensor,
+    drone_position: Tensor,
+    drone_velocity: Tensor,
+    dt_s: float,
+) -> Obstacles:
+    """The obstacles dt_s later; key and step (N,) are the episode's and how many steps it has had."""
+    stopping, bouncing, crossing = _modes(params, _rank(params, key))
+    position, velocity = _flown(params, obstacles, dt_s)
+    drawn, speed_mps, chance = _drawn(params, obstacles.home, key, step)
+    meeting, astray_m = _meeting(
+        params, obstacles.home, position, speed_mps, drone_position, drone_velocity
+    )
+    present = obstacles.position.x < 0.5 * FAR_M
+    turn = torch.where(crossing & (astray_m <= 0.0), _MEET, _TURN)
+    at_goal = torch.where(stopping, _HALT, torch.where(bouncing, _GO_ON, turn))
+    arrived = _square(_minus(obstacles.goal, position)) < params.arrival_m**2
+    deed = torch.where(present & arrived, at_goal, _GO_ON)
+    rest = torch.where(_square(velocity) == 0.0, chance, _UNDER_WAY)
+    rest = torch.where(present, rest, _NOT_THERE)
+    deed = torch.where(stopping & (rest < min(1.0, dt_s / params.rest_s)), _TURN, deed)
+    if params.re_aim_every_s is not None:
+        tick = step.to(torch.int64) % max(1, int(params.re_aim_every_s / dt_s)) == 0
+        deed = _at_tick(deed, turn, rest, crossing, tick & ~bouncing)
+
+    goal = _where((deed == _TURN) | (deed == _RENEW), drawn, obstacles.goal)
+    goal = _where(deed == _MEET, meeting, goal)
+    velocity = _where(deed == _HALT, _still(velocity), velocity)
+    velocity = _where(deed >= _AIM, _towards(position, goal, speed_mps), velocity)
+    return Obstacles(position, velocity, goal, obstacles.home)
+
+
+def _index(params: MovingParams, key: Tensor) -> Tensor:
+    return torch.arange(params.count, device=key.device).unsqueeze(-1)
+
+
+def _rank(params: MovingParams, key: Tensor) -> Tensor:
+    """(D, 1), the order in which obstacles come into being: the kinds take turns."""
+    index, of_a_kind = _index(params, key), params.count // KINDS
+    kind, member = index // of_a_kind, index % of_a_kind
+    # By two further each turn: so every kind is spread over the map as well as all are together.
+    return member * KINDS + (kind + 2 * member) % KINDS
+
+
+def _modes(params: MovingParams, rank: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Who stops and goes, bounces, crosses; bool (D, 1). Neighbours in rank are far apart in mode."""
+    total = sum(params.modes.values())
+    place = _fraction(rank * _SPREAD_MODES) * total
+    found, edge = [], 0.0
+    for mode in ("stop_and_go", "bouncing", "crossing"):
+        found.append((place >= edge) & (place < edge + params.modes[mode]))
+        edge += params.modes[mode]
+    return found[0], found[1], found[2]
+
+
+def _at_tick(deed: Tensor, turn: Tensor, rest: Tensor, crossing: Tensor, tick: Tensor) -> Tensor:
+    """The same where all turn at the same times: who arrives gets a new goal, but flies straight on."""
+    deed = torch.where((deed >= _TURN) & (rest == _UNDER_WAY), _RENEW, deed)
+    aim = torch.where(crossing | (deed == _RENEW), turn, _AIM)
+    return torch.where(tick & (rest == _UNDER_WAY) & (deed != _HALT), aim, deed)
+
+
+def _homes(params: MovingParams, key: Tensor, rank: Tensor) -> Triple:
+    """Uniform in the box for each, and spaced among them."""
+    shift = random.uniform(key, random.SCENARIO, 3)
+    x, y, z = (
+        _fraction(rank * step + own) for step, own in zip(_SPREAD, shift.unbind(0), strict=True)
+    )
+    return Triple(
+        (2.0 * x - 1.0) * params.half_extent_m,
+        (2.0 * y - 1.0) * params.half_extent_m,
+        _level(params, z * params.height_m),
+    )
+
+
+def _cleared(params: MovingParams, home: Triple, start: Tensor) -> Triple:
+    """Horizontally as far from the drone as it must be, on the side of its home or, past a face, mirrored."""
+    dx, dy = home.x - start[0], home.y - start[1]
+    dx = torch.where(dx * dx + dy * dy < _LEAST_M**2, _LEAST_M, dx)
+    away = params.clear_of_start_m * torch.rsqrt(dx * dx + dy * dy)
+    pushed = [
+        torch.where((place + push).abs() > params.half_extent_m, place - push, place + push).clamp(
+            -params.half_extent_m, params.half_extent_m
+        )
+        for place, push in ((start[0], dx * away), (start[1], dy * away))
+    ]
+    far = away < 1.0
+    return Triple(torch.where(far, home.x, pushed[0]), torch.where(far, home.y, pushed[1]), home.z)
+
+
+def _flown(params: MovingParams, obstacles: Obstacles, dt_s: float) -> tuple[Triple, Triple]:
+    """Position and velocity after straight flight, mirrored at the faces of the box."""
+    half, present = params.half_extent_m, obstacles.position.x < 0.5 * FAR_M
+    bounds = ((-half, half), (-half, half), (0.0, params.height_m))
+    places, speeds = [], []
+    for place, speed, (low, high) in zip(*obstacles[:2], bounds, strict=True):
+        flown = place + speed * dt_s
+        above, below = present & (flown > high), present & (flown < low)
+        flown = torch.where(above, 2.0 * high - flown, flown)
+        places.append(torch.where(below, 2.0 * low - flown, flown))
+        falling = torch.where(above, -speed.abs(), speed)
+        speeds.append(torch.where(below, speed.abs(), falling))
+    return Triple(*places), Triple(*speeds)
+
+
+def _drawn(
+    params: MovingParams, home: Triple, key: Tensor, step: Tensor
+) -> tuple[Triple, Tensor, Tensor]:
+    """A goal in the territory, a speed, and a number in [0, 1), of this step for every obstacle."""
+    # One hash per number and env, not per obstacle, which took a fifth of the simulator's time: the
+    # obstacles share what is drawn, each shifted by its own steps of a well spread sequence.
+    shared = random.uniform(key ^ random.mix(step.to(torch.int64)), random.MOVING, 5)
+    index = _index(params, key)
+    *draws, speed, chance = (
+        _fraction(index * step + own)
+        for step, own in zip(_SPREAD_DRAWS, shared.unbind(0), strict=True)
+    )
+    half = params.half_extent_m
+    x, y, z = (
+        place + (2.0 * draw - 1.0) * reach_m
+        for place, draw, reach_m in zip(home, draws, params.local_range_m, strict=True)
+    )
+    goal = Triple(
+        x.clamp(-half, half), y.clamp(-half, half), _level(params, z.clamp(0.0, params.height_m))
+    )
+    slow, fast = params.speed_mps
+    return goal, slow + (fast - slow) * speed, chance
+
+
+def _meeting(
+    params: MovingParams,
+    home: Triple,
+    position: Triple,
+    speed_mps: Tensor,
+    drone_position: Tensor,
+    drone_velocity: Tensor,
+) -> tuple[Triple, Tensor]:
+    """Where the drone will be when the obstacle can be there, and how far out of its territory that is."""
+    x, y = drone_position[0] - position.x, drone_position[1] - position.y
+    time_s = ((x * x + y * y).sqrt() / speed_mps).clamp_max(params.look_ahead_s)
+    half = params.half_extent_m
+    x, y, z = (
+        place + speed * time_s
+        for place, speed in zip(drone_position.unbind(0), drone_velocity.unbind(0), strict=True)
+    )
+    goal = Triple(
+        x.clamp(-half, half), y.clamp(-half, half), _level(params, z.clamp(0.0, params.height_m))
+    )
+    reach_x_m, reach_y_m, _ = params.local_range_m
+    beyond = ((goal.x - home.x).abs() - reach_x_m, (goal.y - home.y).abs() - reach_y_m)
+    return goal, torch.maximum(*beyond)
+
+
+def _level(params: MovingParams, z: Tensor) -> Tensor:
+    """Heights (D, N) of blocks; columns stand where they stand."""
+    index = torch.arange(params.count, device=z.device).unsqueeze(-1)
+    return torch.where(is_column(params, index), _COLUMN_Z_M, z)
+
+
+def _towards(position: Triple, goal: Triple, speed_mps: Tensor) -> Triple:
+    """The velocity (3, D, N) of this speed to the goal; who is there already sets off along x."""
+    way = _minus(goal, position)
+    way = way._replace(x=torch.where(_square(way) < _LEAST_M**2, _LEAST_M, way.x))
+    pace = speed_mps * torch.rsqrt(_square(way))
+    return Triple(*(part * pace for part in way))
+
+
+def _fraction(x: Tensor) -> Tensor:
+    return x - x.floor()
+
+
+def _square(triple: Triple) -> Tensor:
+    return triple.x * triple.x + triple.y * triple.y + triple.z * triple.z
+
+
+def _minus(a: Triple, b: Triple) -> Triple:
+    return Triple(a.x - b.x, a.y - b.y, a.z - b.z)
+
+
+def _where(mask: Tensor, a: Triple, b: Triple) -> Triple:
+    return Triple(*(torch.where(mask, one, other) for one, other in zip(a, b, strict=True)))
+
+
+def _still(like: Triple) -> Triple:
+    return Triple(*(torch.zeros_like(part) for part in like))
+
+
+def _nowhere(like: Triple) -> Triple:
+    far = torch.full_like(like.x, FAR_M)
+    return Triple(far, far, like.z)

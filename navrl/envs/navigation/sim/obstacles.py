@@ -1,0 +1,267 @@
+"""Static worlds of obstacles, and the table that says which of them a drone in a cell can see.
+
+G worlds at once, world axis first. The table is built when a world is made, so that a step looks at
+the few obstacles near the drone and its cost does not grow with the world.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.core.requirements import require
+
+FAR_M = 1e6  # where obstacles lie that are not there: no ray reaches them
+_MARGIN_M = 1e-3  # a position at the edge of a cell may be rounded into its neighbour
+_MOST_CELLS = 2000  # along a side
+_CHUNK = 1 << 22  # elements per temporary tensor
+
+
+class Boxes(NamedTuple):
+    """Upright boxes turned about z, fields (G, B); one that is not there lies at x = y = FAR_M, size 0."""
+
+    x: Tensor
+    y: Tensor
+    half_x_m: Tensor  # along the box's own x axis
+    half_y_m: Tensor
+    cos_yaw: Tensor
+    sin_yaw: Tensor
+    bottom_m: Tensor
+    top_m: Tensor
+
+
+class Cylinders(NamedTuple):
+    """Upright cylinders, fields (G, C); one that is not there lies at x = y = FAR_M, radius 0."""
+
+    x: Tensor
+    y: Tensor
+    radius_m: Tensor
+    bottom_m: Tensor
+    top_m: Tensor
+
+
+class Worlds(NamedTuple):
+    """G static worlds; the last box and the last cylinder of each are not there, and pad the tables."""
+
+    boxes: Boxes
+    cylinders: Cylinders
+    box_cells: Tensor  # int32 (G, cells, boxes_per_cell), indices into boxes
+    cylinder_cells: Tensor  # int32 (G, cells, cylinders_per_cell)
+
+
+class CrowdedError(ValueError):
+    """More obstacles in sight of a cell than its table holds."""
+
+    def __init__(self, message: str, worlds: Tensor) -> None:
+        super().__init__(message)
+        self.worlds = worlds  # bool (G,), which of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Square cells over [-half_extent_m, half_extent_m] in x and y; reach_m is how far a drone sees."""
+
+    half_extent_m: float
+    cell_m: float
+    reach_m: float
+
+    def __post_init__(self) -> None:
+        """Refuse a grid without cells."""
+        for option, size in (
+            ("world.half_extent_m", self.half_extent_m),
+            ("world.cell_m", self.cell_m),
+            ("env.sim.lidar.range_m", self.reach_m),
+        ):
+            require(option, size, 0.0 < size < math.inf, "a number more than 0")
+        least_m = 2.0 * self.half_extent_m / _MOST_CELLS
+        fine = f"{least_m:g} or more: each cell costs memory"
+        require("world.cell_m", self.cell_m, self.cell_m >= least_m, fine)
+
+    @property
+    def side(self) -> int:
+        """Cells along x, and as many along y."""
+        return math.ceil(2.0 * self.half_extent_m / self.cell_m)
+
+    @property
+    def cells(self) -> int:
+        """Cells in all."""
+        return self.side * self.side
+
+    def least_in_sight(self, count: int, half_side_m: float) -> int:
+        """However `count` obstacles are spread over a square: some cell sees as many of them, or more.
+
+        Each is seen from all cells that a disc about it touches; so many cells share these sights.
+        """
+        disc_m = min(self.reach_m, self.half_extent_m - half_side_m)  # none leaves the grid
+        if disc_m <= 0.0:
+            return 0
+        sights = count * math.pi * (disc_m / self.cell_m) ** 2
+        return math.ceil(sights / (2.0 * (half_side_m + disc_m) / self.cell_m + 2.0) ** 2)
+
+    def cell_index(self, x: Tensor, y: Tensor) -> Tensor:
+        """The cell that holds the point, or the nearest one; int64, shape of x.
+
+        A point outside sees no more obstacles than the nearest point inside: all lie inside.
+        """
+        column = ((x + self.half_extent_m) * (1.0 / self.cell_m)).floor().to(torch.int64)
+        row = ((y + self.half_extent_m) * (1.0 / self.cell_m)).floor().to(torch.int64)
+        return row.clamp(0, self.side - 1) * self.side + column.clamp(0, self.side - 1)
+
+
+def build_worlds(
+    grid: Grid, boxes: Boxes, cylinders: Cylinders, *, boxes_per_cell: int, cylinders_per_cell: int
+) -> Worlds:
+    """The worlds with these obstacles, and one more of each kind that is not there."""
+    _check_inside(grid, "box", boxes, _box_reach_x(boxes), _box_reach_y(boxes))
+    _check_inside(grid, "cylinder", cylinders, cylinders.radius_m, cylinders.radius_m)
+    return Worlds(
+        boxes=Boxes(*(_pad(field, name) for name, field in boxes._asdict().items())),
+        cylinders=Cylinders(*(_pad(field, name) for name, field in cylinders._asdict().items())),
+        box_cells=build_cells(grid, boxes, limit=boxes_per_cell, option="world.boxes_per_cell"),
+        cylinder_cells=build_cells(
+            grid, cylinders, limit=cylinders_per_cell, option="world.cylinders_per_cell"
+        ),
+    )
+
+
+def build_cells(grid: Grid, obstacles: Boxes | Cylinders, *, limit: int, option: str) -> Tensor:
+    """For every cell all obstacles within reach of any of its points, int32 (G, cells, limit).
+
+    Free places hold the number of obstacles, the index of the one that build_worlds appends.
+    """
+    worlds, count = obstacles.x.shape
+    table = obstacles.x.new_full((worlds, grid.cells, limit), count, dtype=torch.int32)
+    most = obstacles.x.new_zeros((worlds,), dtype=torch.int64)
+    at_once = max(1, _CHUNK // max(1, grid.side * count))
+    for first in range(0, worlds, at_once):
+        part = slice(first, first + at_once)
+        _fill(grid, type(obstacles)(*(field[part] for field in obstacles)), table[part], most[part])
+    if bool((most > limit).any()):
+        raise CrowdedError(
+            f"{int(most.max())} obstacles of one kind are within {grid.reach_m:g} m of a cell, and "
+            f"{option}={limit} are allowed; raise {option}, or place fewer obstacles",
+            most > limit,
+        )
+    return table
+
+
+def absent_boxes(worlds: int, count: int, device: torch.device | str = "cpu") -> Boxes:
+    """Boxes that are not there, (G, B)."""
+    zero = torch.zeros((worlds, count), device=device)
+    far, one = zero + FAR_M, zero + 1.0
+    return Boxes(far, far, zero, zero, one, zero, zero, zero)
+
+
+def absent_cylinders(worlds: int, count: int, device: torch.device | str = "cpu") -> Cylinders:
+    """Cylinders that are not there, (G, C)."""
+    zero = torch.zeros((worlds, count), device=device)
+    return Cylinders(zero + FAR_M, zero + FAR_M, zero, zero, zero)
+
+
+def listed(
+    obstacles: Boxes | Cylinders, cells: Tensor, world: Tensor, cell: Tensor
+) -> tuple[Tensor, ...]:
+    """The fields (N, K) of the obstacles that the cells of these worlds (N,) list."""
+    first = (world * obstacles.x.shape[1]).unsqueeze(-1)
+    index = cells.flatten(0, 1)[cell].to(torch.int64) + first
+    return tuple(field.flatten()[index] for field in obstacles)
+
+
+def is_present(x: Tensor) -> Tensor:
+    """Whether an obstacle with this x is there, bool."""
+    return x < 0.5 * FAR_M
+
+
+def _pad(field: Tensor, name: str) -> Tensor:
+    value = FAR_M if name in ("x", "y") else 1.0 if name == "cos_yaw" else 0.0
+    return torch.cat([field, field.new_full((field.shape[0], 1), value)], dim=1)
+
+
+def _box_reach_x(boxes: Boxes) -> Tensor:
+    """Half the width of the box along the world's x axis."""
+    return boxes.half_x_m * boxes.cos_yaw.abs() + boxes.half_y_m * boxes.sin_yaw.abs()
+
+
+def _box_reach_y(boxes: Boxes) -> Tensor:
+    return boxes.half_x_m * boxes.sin_yaw.abs() + boxes.half_y_m * boxes.cos_yaw.abs()
+
+
+def _check_inside(
+    grid: Grid, kind: str, obstacles: Boxes | Cylinders, reach_x: Tensor, reach_y: Tensor
+) -> None:
+    """A drone outside of the grid is given the nearest cell, which is right if all obstacles are inside."""
+    outermost = torch.maximum(obstacles.x.abs() + reach_x, obstacles.y.abs() + reach_y)
+    # Written so that a NaN is refused too.
+    outside = is_present(obstacles.x) & ~(outermost <= grid.half_extent_m)
+    outside = outside | obstacles.x.isnan()
+    if bool(outside.any()):
+        raise ValueError(
+            f"a {kind} reaches {float(outermost[outside].max()):g} m from the middle of the world, and the "
+            f"grid ends at world.half_extent_m={grid.half_extent_m:g}; raise world.half_extent_m"
+        )
+
+
+def _fill(grid: Grid, obstacles: Boxes | Cylinders, table: Tensor, most: Tensor) -> None:
+    """Write the table (g, cells, limit) of some worlds, and the most obstacles of any cell (g,)."""
+    reach_m, half = grid.reach_m + _MARGIN_M, 0.5 * grid.cell_m
+    edges = torch.arange(grid.side, device=table.device, dtype=torch.float32)
+    centre = (edges + 0.5) * grid.cell_m - grid.half_extent_m
+    if isinstance(obstacles, Boxes):
+        extent_x, extent_y = _box_reach_x(obstacles), _box_reach_y(obstacles)
+        still_near: Callable[..., Tensor] = _near_yawed
+    else:
+        extent_x = extent_y = obstacles.radius_m
+        still_near = _near_round
+    offset_x = centre[:, None] - obstacles.x[:, None]  # (g, side, B)
+    gap_x = (offset_x.abs() - extent_x[:, None] - half).clamp_min(0.0)
+    for row in range(grid.side):
+        gap_y = ((centre[row] - obstacles.y).abs() - extent_y - half).clamp_min(0.0)
+        near = gap_x.square() + gap_y.square()[:, None] <= reach_m**2
+        world, column, index = near.nonzero(as_tuple=True)
+        x, y = centre[column], centre[row]
+        kept = still_near(_pairs(obstacles, world, index), x, y, half=half, reach_m=reach_m)
+        world, column, index = world[kept], column[kept], index[kept]
+        if index.numel() > 0:
+            _write(table, most, world, row * grid.side + column, index)
+
+
+def _pairs(obstacles: Boxes | Cylinders, world: Tensor, index: Tensor) -> Boxes | Cylinders:
+    return type(obstacles)(*(field[world, index] for field in obstacles))
+
+
+def _near_yawed(boxes: Boxes, x: Tensor, y: Tensor, *, half: float, reach_m: float) -> Tensor:
+    """Whether the box can be within reach of the cell: both seen along the axes of the box.
+
+    The cell counts as the rectangle around it along these axes, which keeps a few boxes too many.
+    """
+    east, north = x - boxes.x, y - boxes.y
+    along = east * boxes.cos_yaw + north * boxes.sin_yaw
+    across = north * boxes.cos_yaw - east * boxes.sin_yaw
+    widest = half * (boxes.cos_yaw.abs() + boxes.sin_yaw.abs())
+    gap_along = (along.abs() - boxes.half_x_m - widest).clamp_min(0.0)
+    gap_across = (across.abs() - boxes.half_y_m - widest).clamp_min(0.0)
+    return gap_along.square() + gap_across.square() <= reach_m**2
+
+
+def _near_round(
+    cylinders: Cylinders, x: Tensor, y: Tensor, *, half: float, reach_m: float
+) -> Tensor:
+    """Whether the cylinder is within reach of the cell."""
+    gap_x = ((x - cylinders.x).abs() - half).clamp_min(0.0)
+    gap_y = ((y - cylinders.y).abs() - half).clamp_min(0.0)
+    return gap_x.square() + gap_y.square() <= (reach_m + cylinders.radius_m).square()
+
+
+def _write(table: Tensor, most: Tensor, world: Tensor, cell: Tensor, index: Tensor) -> None:
+    """Put pairs, sorted by world and cell, into the table, as many as it holds."""
+    cells, limit = table.shape[1:]
+    place, group, counts = torch.unique_consecutive(
+        world * cells + cell, return_inverse=True, return_counts=True
+    )
+    most.scatter_reduce_(0, place // cells, counts, "amax")
+    number = torch.arange(index.numel(), device=index.device) - (counts.cumsum(0) - counts)[group]
+    fits = number < limit
+    table[world[fits], cell[fits], number[fits]] = index[fits].to(torch.int32)

@@ -1,0 +1,91 @@
+"""What drone navigation remembers between two decisions, and what follows from it. Env axis N last."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.navigation.sim.drone import Drone
+from navrl.envs.navigation.sim.moving import Obstacles
+from navrl.envs.navigation.sim.params import NavigationParams
+
+_LEAST_M = 1e-6  # a goal straight above has no direction
+
+
+class Factors(NamedTuple):
+    """What this episode has drawn from the Variation."""
+
+    gain: Tensor  # (N,)
+    lag: Tensor  # (N,)
+    latency: Tensor  # (N,) decisions
+    wind: Tensor  # (3, N) m/s^2
+
+
+class Tally(NamedTuple):
+    """Sums over the episode so far, (N,)."""
+
+    time_s: Tensor  # until the goal was reached
+    path_m: Tensor  # until the goal was reached
+    clearance_m: Tensor  # the least so far
+    jolt_mps: Tensor  # sum of the changes of velocity between decisions
+    interventions: Tensor  # decisions that the shield has changed
+    change_mps: Tensor  # sum of what it has changed
+
+
+class Ending(NamedTuple):
+    """How it stands, bool (N,); at most one of the first four, whichever came first."""
+
+    reached: Tensor
+    hit_static: Tensor
+    hit_moving: Tensor
+    outside: Tensor
+    at_goal: Tensor  # within the goal's radius at this very moment
+
+
+class NavigationState(NamedTuple):
+    """One drone on its way in each of N envs."""
+
+    key: Tensor  # int64 (N,), the episode's
+    decision: Tensor  # float32 (N,), decisions made
+    world: Tensor  # int32 (N,), which static world
+    stage: Tensor  # float32 (N,), of a curriculum
+    start: Tensor  # (3, N)
+    goal: Tensor  # (3, N)
+    drone: Drone
+    obstacles: Obstacles
+    static_gap_m: Tensor  # (N,) to what stands nearest, at most the lidar's range
+    scans: Tensor  # (1 + latency, beams * rings, N) metres, the newest first
+    pending: Tensor  # (latency, 3, N) commands under way, the newest first
+    factors: Factors
+    tally: Tally
+    ending: Ending
+
+
+def heading(params: NavigationParams, state: NavigationState) -> Tensor:
+    """Unit vector (2, N) of the goal frame's first axis: towards the goal, from the start or from here."""
+    frozen = horizontal_unit(state.goal[:2] - state.start[:2])
+    if params.frame == "frozen":
+        return frozen
+    return horizontal_unit(state.goal[:2] - state.drone.position[:2], otherwise=frozen)
+
+
+def to_goal_frame(direction: Tensor, vectors: Tensor) -> Tensor:
+    """World vectors (3, ..., N) along the heading (2, N), to its left, and up."""
+    cos, sin = direction[0], direction[1]
+    x, y, z = vectors.unbind(0)
+    return torch.stack([x * cos + y * sin, y * cos - x * sin, z])
+
+
+def to_world_frame(direction: Tensor, vectors: Tensor) -> Tensor:
+    """The inverse of to_goal_frame."""
+    cos, sin = direction[0], direction[1]
+    ahead, left, z = vectors.unbind(0)
+    return torch.stack([ahead * cos - left * sin, ahead * sin + left * cos, z])
+
+
+def horizontal_unit(way: Tensor, otherwise: Tensor | None = None) -> Tensor:
+    """The direction of (2, N); where it has no length `otherwise`, or along x."""
+    length = way.square().sum(0).sqrt()
+    if otherwise is None:
+        otherwise = torch.stack([torch.ones_like(length), torch.zeros_like(length)])
+    return torch.where(length > _LEAST_M, way / length.clamp_min(_LEAST_M), otherwise)

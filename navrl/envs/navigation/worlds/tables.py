@@ -1,0 +1,265 @@
+"""The worlds of an env: made from keys, renewed while the env runs, and changed in place for compiled steps.
+
+Where worlds are renewed there is room for two sets of them. Episodes begin in the newer set; the older one is
+made anew only when the last episode that began there must be over.
+"""
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.envs.core import random
+from navrl.envs.navigation.sim.advance import Openings, static_gap_m
+from navrl.envs.navigation.sim.lidar import cast
+from navrl.envs.navigation.sim.obstacles import Grid, Worlds
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import horizontal_unit
+from navrl.envs.navigation.worlds.difficulty import Difficulty, shared_out
+from navrl.envs.navigation.worlds.making import Map, make_worlds
+from navrl.envs.navigation.worlds.routes import RouteMaker, Routes
+
+_TRAINING, _HELD_OUT = 20, 21  # what is drawn from the seed
+_AT_ONCE = 2048  # scans
+
+
+class Recipe(NamedTuple):
+    """From what a set of worlds was made."""
+
+    generation: int
+    stages: tuple[int, ...]  # the stage of each world
+    held_out: bool
+
+
+class WorldTables:
+    """`count` worlds at a time; every episode draws one of them and one of its routes."""
+
+    def __init__(
+        self,
+        *,
+        count: int,
+        renew_episodes: float | None,
+        half_extent_m: float,
+        cell_m: float,
+        boxes_per_cell: int,
+        cylinders_per_cell: int,
+        routes_per_world: int,
+        map: Map,
+        routes: RouteMaker,
+        difficulty: Difficulty,
+    ) -> None:
+        for name, value in (("count", count), ("routes_per_world", routes_per_world)):
+            if value < 1:
+                raise ValueError(f"world.{name} = {value}; expected 1 or more; change world.{name}")
+        if renew_episodes is not None and not 1.0 <= renew_episodes < math.inf:
+            raise ValueError(
+                f"world.renew_episodes = {renew_episodes}; expected 1 or more, since episodes end in the "
+                "worlds that they began in, or null; change world.renew_episodes"
+            )
+        self.share, self._renew_episodes = count, renew_episodes
+        self._half_extent_m, self._cell_m = half_extent_m, cell_m
+        self._boxes_per_cell, self._cylinders_per_cell = boxes_per_cell, cylinders_per_cell
+        self._num_routes = routes_per_world
+        self._map, self._routes = map.checked(), routes.checked()
+        self._stages = [difficulty]
+        self._plan = (0,) * count
+        self._made: list[Recipe] = []
+
+    @property
+    def room(self) -> Difficulty:
+        """The most that a world can hold."""
+        return Difficulty(self._map.count, self._params.moving.count)
+
+    def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
+        """Make room for the tables of this simulator."""
+        self.renew_steps: int | None = None
+        if self._renew_episodes is not None:
+            self.renew_steps = math.ceil(self._renew_episodes * params.decisions)
+        self._params, self._device = params, torch.device(device)
+        self._stages[0].checked("world.difficulty.", self.room)
+        self.grid = Grid(
+            half_extent_m=self._half_extent_m, cell_m=self._cell_m, reach_m=params.lidar.range_m
+        )
+        self._check_density()
+        self._openings: Openings | None = None
+
+    def _check_density(self) -> None:
+        """Before obstacles are placed, which takes long where there are too many."""
+        count, most = self._map.count, self._boxes_per_cell + self._cylinders_per_cell
+        seen = self.grid.least_in_sight(count, self._map.half_side_m)
+        if seen > most:
+            raise ValueError(
+                f"world.map.count = {count} is too dense: {seen} obstacles or more are in sight from some "
+                f"place, and world.boxes_per_cell + world.cylinders_per_cell = {most} are allowed; lower "
+                "world.map.count"
+            )
+
+    def set_stages(self, stages: list[Difficulty], shares: dict[int, float]) -> None:
+        """What the worlds that are made from now on are like."""
+        if len(stages) > 1 and self.renew_steps is None:
+            raise ValueError(
+                "world.renew_episodes = null, so that no later stage would ever begin; expected a number of "
+                "1 or more; change world.renew_episodes"
+            )
+        self._stages = stages
+        self._plan = tuple(shared_out(shares, self.share))
+
+    def fill(self, seed: Tensor, *, held_out: bool) -> None:
+        """The first worlds of this seed; held-out ones have nothing in common with those of training."""
+        self._made = []
+        self._add(seed, Recipe(0, self._plan, held_out))
+
+    def renew(self, seed: Tensor, steps: int) -> None:
+        """Other worlds for the episodes to come, if it is time after so many steps of the env."""
+        if self.renew_steps is None or steps == 0 or steps % self.renew_steps:
+            return
+        last = self._made[-1]
+        self._add(seed, Recipe(last.generation + 1, self._plan, last.held_out))
+
+    @contextlib.contextmanager
+    def others(self) -> Iterator[None]:
+        """Whatever is filled in meanwhile, these worlds are back afterwards."""
+        made, tables = self._made, _tables(self.openings)
+        kept = [table.clone() for table in (*tables, self.openings.first)]
+        try:
+            yield
+        finally:
+            for table, before in zip((*tables, self.openings.first), kept, strict=True):
+                table.copy_(before)
+            self._made = made
+
+    @property
+    def openings(self) -> Openings:
+        """The tables; always the same tensors."""
+        if self._openings is None:
+            raise RuntimeError("there are no worlds yet; call fill(seed) first")
+        return self._openings
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """From what the worlds were made."""
+        return [recipe._asdict() for recipe in self._made]
+
+    def load_state_dict(self, state: list[dict[str, Any]], seed: Tensor) -> None:
+        """Make the same worlds again."""
+        self._made = []
+        for recipe in state:
+            self._add(
+                seed, Recipe(recipe["generation"], tuple(recipe["stages"]), recipe["held_out"])
+            )
+
+    def _add(self, seed: Tensor, recipe: Recipe) -> None:
+        """Make a set of worlds in the place of the older one."""
+        made = self._make(seed, recipe)
+        if self._openings is None:
+            self._openings = _roomy(made, 1 if self.renew_steps is None else 2)
+        sets = self._openings.stage.shape[0] // self.share
+        first = recipe.generation % sets * self.share
+        place = slice(first, first + self.share)
+        for table, new in zip(_tables(self._openings), _tables(made), strict=True):
+            table[place].copy_(new)
+        self._openings.first.fill_(first)
+        self._made = [*self._made, recipe][-sets:]
+
+    def _make(self, seed: Tensor, recipe: Recipe) -> Openings:
+        number = torch.arange(self.share, device=self._device) + recipe.generation * self.share
+        stream = _HELD_OUT if recipe.held_out else _TRAINING
+        key = random.mix(random.mix(random.mix(seed) ^ stream) ^ number)
+        difficulties = [self._stages[stage] for stage in recipe.stages]
+        counts = torch.tensor([each.static for each in difficulties], device=self._device)
+        moving = torch.tensor([each.moving for each in difficulties], device=self._device)
+        obstacles, worlds = make_worlds(
+            self._map,
+            self.grid,
+            key,
+            counts,
+            boxes_per_cell=self._boxes_per_cell,
+            cylinders_per_cell=self._cylinders_per_cell,
+        )
+        routes = self._routes.make(key, obstacles, self._num_routes)
+        self._check_flyable(routes)
+        scans, gaps = self._sights(worlds, routes)
+        return Openings(
+            worlds=worlds,
+            first=torch.zeros((), dtype=torch.int64, device=self._device),
+            start=routes.start.movedim(0, -1).contiguous(),
+            goal=routes.goal.movedim(0, -1).contiguous(),
+            scans=scans,
+            gaps=gaps,
+            moving=moving.float(),
+            stage=torch.tensor(recipe.stages, dtype=torch.float32, device=self._device),
+        )
+
+    def _check_flyable(self, routes: Routes) -> None:
+        """Who begins outside, or is sent there, is refused before anybody flies."""
+        points, params = torch.cat([*routes], dim=-1).flatten(1), self._params  # (3, points)
+        low_m, high_m, out_m = (
+            float(most) for most in (points[2].amin(), points[2].amax(), points[:2].abs().amax())
+        )
+        if not params.floor_m <= low_m <= high_m <= params.ceiling_m:
+            raise ValueError(
+                f"starts and goals are from {low_m:.3g} to {high_m:.3g} m high; expected heights between "
+                f"env.sim.floor_m = {params.floor_m:g} and env.sim.ceiling_m = {params.ceiling_m:g}; change "
+                "world.routes.z_m"
+            )
+        if params.side_limit_m is not None and out_m > params.side_limit_m:
+            raise ValueError(
+                f"a start or goal is {out_m:.4g} m from the middle along x or y; expected at most "
+                f"env.sim.side_limit_m = {params.side_limit_m:g}; change that or world.routes"
+            )
+
+    def _sights(self, worlds: Worlds, routes: Routes) -> tuple[Tensor, Tensor]:
+        """At every start what the lidar sees, (G, P, beams * rings), and how near anything stands, (G, P)."""
+        count, places = routes.start.shape[1:]
+        start, goal = routes.start.flatten(1), routes.goal.flatten(1)
+        world = torch.arange(count, device=self._device).repeat_interleave(places)
+        ahead = horizontal_unit(goal[:2] - start[:2])
+        found = []
+        for first in range(0, count * places, _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            ranges = cast(
+                self._params.lidar, self.grid, worlds, world[part], *start[:, part], *ahead[:, part]
+            )
+            found.append(ranges.flatten(1))
+        scans = torch.cat(found)
+        gaps = static_gap_m(self._params, self.grid, worlds, world, start, scans.amin(-1))
+        return scans.view(count, places, -1), gaps.view(count, places)
+
+
+def _tables(openings: Openings) -> list[Tensor]:
+    """Every tensor whose first axis are the worlds."""
+    boxes, cylinders, *cells = openings.worlds
+    others = (
+        openings.start,
+        openings.goal,
+        openings.scans,
+        openings.gaps,
+        openings.moving,
+        openings.stage,
+    )
+    return list(itertools.chain(boxes, cylinders, cells, others))
+
+
+def _roomy(made: Openings, sets: int) -> Openings:
+    """Tables for so many sets of worlds like these."""
+
+    def room(table: Tensor) -> Tensor:
+        return table.new_zeros((sets * table.shape[0], *table.shape[1:]))
+
+    boxes, cylinders, *cells = made.worlds
+    worlds = Worlds(
+        type(boxes)(*map(room, boxes)), type(cylinders)(*map(room, cylinders)), *map(room, cells)
+    )
+    return Openings(
+        worlds=worlds,
+        first=made.first,
+        start=room(made.start),
+        goal=room(made.goal),
+        scans=room(made.scans),
+        gaps=room(made.gaps),
+        moving=room(made.moving),
+        stage=room(made.stage),
+    )

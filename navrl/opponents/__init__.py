@@ -1,1 +1,0 @@
-"""Scripted pilots over simulator state, in physical units, vectorised over envs."""

@@ -1,1 +1,0 @@
-"""Rewards: named, weighted, pure terms over what was, what is and what happened."""

@@ -1,0 +1,265 @@
+"""Whom a command is about: a policy by its name, the env that it plays in, and its opponent."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf, open_dict
+from tensordict import TensorDictBase
+
+from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
+from navrl.config import compose
+from navrl.config.build import ConfigError, did_you_mean
+from navrl.config.compose import build, compose_all, from_json, group_option, group_options
+from navrl.envs.combat.opponents.frozen import Frozen, Seat
+from navrl.run.options import pick_device
+from navrl.storage.checkpoint import load
+from navrl.storage.find import find
+from navrl.storage.fits import check_fits
+
+OUTPUTS = Path("outputs")
+SCRIPTED = "scripted:"
+_NO_PILOTS = ("checkpoint", "league", "mixture", "scripts")  # several pilots, or a network
+_INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", "env.sim.frame")
+
+Act = Callable[[TensorDictBase], TensorDictBase]
+
+
+def find_subject(
+    policy: str,
+    *,
+    device: str,
+    env: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+) -> tuple[DictConfig, dict[str, Any] | None, str]:
+    """Configuration, checkpoint if any, and name of a policy.
+
+    It plays in the env of its run, or in `env` with these overrides; `changes` are the YAML of groups that
+    replace what the run has, such as opponent.
+    """
+    state: dict[str, Any] | None = None
+    if policy.startswith(SCRIPTED):
+        config, label = compose("train", [*_env_override(env), *overrides]), policy
+    else:
+        path = _found(policy)
+        state = load(path)
+        config, label = from_json(state["config"]), str(path)
+        if env is not None:
+            elsewhere = compose("train", [*_env_override(env), *overrides])
+            if elsewhere.env._target_ != config.env._target_:
+                raise ConfigError(
+                    f"'{policy}' was trained in env={config.env.name} and knows nothing of env={env}; "
+                    "expected an env of the same kind; change env, or leave it out"
+                )
+            config = _interface_kept(elsewhere, config)
+        elif overrides:
+            raise ConfigError(
+                f"--set changes the env that a policy plays in, but '{policy}' brings its own; name one with "
+                "env=<name>, choose scripted:<name>, or leave --set out"
+            )
+    config = examination(config, changes or {})
+    with open_dict(config):
+        config.device = device
+    pin_opponent(config)
+    return config, state, label
+
+
+def _found(policy: str) -> Path:
+    """The checkpoint of that name; a misspelt word for one gets a hint."""
+    try:
+        return find(policy, OUTPUTS)
+    except FileNotFoundError as error:
+        hint = did_you_mean(policy, ("latest", "best"))
+        if not hint:
+            raise
+        raise ConfigError(f"{str(error).rpartition('; ')[0]}{hint}") from error
+
+
+def examination(config: DictConfig, changes: Mapping[str, Any]) -> DictConfig:
+    """The same with the openings and worlds of evaluations, which training never sees, and with `changes`."""
+    config = config.copy()
+    for group, options in changes.items():
+        if group not in config:
+            raise ConfigError(
+                f"env '{config.env.name}' has no {group}; leave {group}= out, or choose another env"
+            )
+        with open_dict(config):
+            config[group] = options
+    if "scenario" in config and config.eval_scenario is not None:
+        with open_dict(config):
+            config.scenario = group_option("scenario", config.eval_scenario)
+    if "held_out" in config.env:
+        config.env.held_out = True
+    return config
+
+
+def _interface_kept(elsewhere: DictConfig, config: DictConfig) -> DictConfig:
+    """The other env, but the policy sees and decides as it was trained to."""
+    with open_dict(elsewhere):
+        for key in ("agent", *_INTERFACE):
+            own = OmegaConf.select(config, key)
+            if own is not None and OmegaConf.select(elsewhere, key) is not None:
+                OmegaConf.update(elsewhere, key, own, merge=False)
+    return elsewhere
+
+
+def _env_override(env: str | None) -> list[str]:
+    return [] if env is None else [f"env={env}"]
+
+
+def made(what: str, make: Callable[..., Any], **given: Any) -> Any:
+    """The env or agent that a configuration describes, unless one from a checkpoint has other options now."""
+    try:
+        inspect.signature(make).bind(**given)
+    except TypeError as error:
+        raise ConfigError(
+            f"the checkpoint was saved by another version of navrl, whose {what} had other options: {error}; "
+            "use that version, or train again"
+        ) from error
+    return make(**given)
+
+
+def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
+    """The policy of that name, made for `env`."""
+    if state is not None:
+        agent = made(
+            "agent",
+            build(config.agent, from_checkpoint=True),
+            observation_spec=env.observation_spec,
+            action_spec=env.action_spec,
+            device=env.device,
+            num_iterations=1,
+        )
+        weights = state["agent"]["policy"]  # all there is in an exported one
+        check_fits(agent.policy.state_dict(), weights, "the checkpoint")
+        agent.policy.load_state_dict(weights)
+        return agent.policy
+    name = policy[len(SCRIPTED) :]
+    if name == "random":
+        return RandomPolicy(env=env)
+    if env.scripts is None:
+        raise ConfigError(
+            f"env '{env.name}' has no scripted policies but '{SCRIPTED}random', and got '{policy}'; "
+            "choose that one or a checkpoint"
+        )
+    return ScriptedPolicy(env=env, pilot=build(scripted_option(env.scripts, name)))
+
+
+def scripted_option(group: str, name: str) -> Any:
+    """The YAML of one scripted pilot or planner; a mixture, a league and a checkpoint are none."""
+    known = [one for one in group_options(group) if one not in _NO_PILOTS]
+    if name in known:
+        return group_option(group, name)
+    other = {"opponent": "planner", "planner": "opponent"}[group]
+    homes = {"opponent": "combat", "planner": "navigation"}
+    if name in group_options(other) and name not in _NO_PILOTS:
+        hint = f"; '{name}' is at home in env={homes[other]}"
+    else:
+        others = [one for one in group_options(other) if one not in _NO_PILOTS]
+        hint = did_you_mean(name, [*known, *others])
+    raise ConfigError(f"Unknown scripted policy '{name}'; available: {', '.join(known)}{hint}")
+
+
+def build_env(
+    config: DictConfig, *, num_envs: int, seed: int, compile_mode: str, first_env_id: int = 0
+) -> Any:
+    """The env of a run's configuration, in another size and with other episodes."""
+    config = config.copy()
+    with open_dict(config):
+        config.compile = compile_mode
+    factory = build(config.env, from_checkpoint=True)
+    device = pick_device(config.device)
+    given = {"num_envs": num_envs, "seed": seed, "first_env_id": first_env_id}
+    env = made("env", factory, device=device, **given)
+    install_opponent(env)
+    return env
+
+
+def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
+    """The agent's saved state into `agent`, after a look at every name and shape."""
+    for name in ("policy", "critic"):
+        check_fits(getattr(agent, name).state_dict(), state["agent"][name], origin)
+    agent.load_state_dict(state["agent"])
+
+
+def choices_of(
+    state: Mapping[str, Any] | None, *, env: str | None, overrides: Sequence[str]
+) -> Mapping[str, Any]:
+    """The option of every group in the subject that these arguments of find_subject name."""
+    if state is not None and env is None:
+        return dict(state["choices"])
+    return dict(compose_all("train", [*_env_override(env), *overrides]).hydra.runtime.choices)
+
+
+def rival(config: DictConfig, choices: Mapping[str, Any] = MappingProxyType({})) -> str | None:
+    """What the opponent is called, where there is one.
+
+    A checkpoint goes by its place, a pilot by the option that was chosen, or else by its class.
+    """
+    if "opponent" not in config:
+        return None
+    if "checkpoint" in config.opponent:
+        return str(config.opponent.checkpoint)
+    if "scripts" in config.opponent:  # a league, and nobody is in it but in training
+        return "scripts"
+    if choices.get("opponent") is not None:
+        return str(choices["opponent"])
+    return str(config.opponent._target_).rpartition(".")[2].lower()
+
+
+def pin_opponent(config: DictConfig) -> None:
+    """The file of a checkpoint as opponent: "latest" is another one as soon as this run saves."""
+    reference = OmegaConf.select(config, "opponent.checkpoint")
+    if reference is not None:
+        with _about_opponent(reference):
+            config.opponent.checkpoint = str(find(str(reference), OUTPUTS))
+
+
+def install_opponent(env: Any) -> None:
+    """Where the opponent is a checkpoint, its policy; it sees and acts as it was trained to."""
+    opponent = getattr(env, "opponent", None)
+    if not isinstance(opponent, Frozen):
+        return
+    with _about_opponent(opponent.checkpoint), torch.random.fork_rng(devices=[]):
+        path = find(opponent.checkpoint, OUTPUTS)
+        state = load(path)
+        config = from_json(state["config"])
+        if config.env.name != env.name:
+            raise ConfigError(f"it is a run of env={config.env.name}, not {env.name}")
+        if config.env.team_size != env.team_size:
+            raise ConfigError(
+                f"it plays {config.env.name} with {config.env.team_size} a side; expected {env.name} "
+                f"with {env.team_size}"
+            )
+        with open_dict(config):
+            config.opponent = group_option(
+                "opponent", "straight"
+            )  # specs need an env, and that an opponent
+            config.device = str(env.device)
+        home = build_env(config, num_envs=1, seed=0, compile_mode="off")
+        policy: Any = build_policy(str(path), config, state, home)
+        seat = Seat(
+            observation=build(config.env.observation, from_checkpoint=True),
+            action=build(config.env.action, from_checkpoint=True),
+            compile_mode=env.compile_mode,
+        )
+        seat.prepare(env.params, env.device)
+        opponent.install(policy.requires_grad_(False), seat)
+
+
+@contextlib.contextmanager
+def _about_opponent(reference: str) -> Iterator[None]:
+    """Complaints that say where the checkpoint was chosen."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ConfigError(
+            f"opponent.checkpoint = {reference}: {error}; change opponent.checkpoint"
+        ) from error

@@ -1,1 +1,0 @@
-"""Simulators: NamedTuples of tensors and pure functions over them, nothing but torch."""

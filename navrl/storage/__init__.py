@@ -1,0 +1,20 @@
+"""Checkpoints and rollouts in one checked file format: write, read, find and verify."""
+
+from navrl.storage.background import AsyncSaver
+from navrl.storage.checkpoint import load
+from navrl.storage.container import CorruptFile
+from navrl.storage.find import find
+from navrl.storage.rollouts import NullRollouts, RolloutStorage, load_rollout
+from navrl.storage.saver import CheckpointSaver, NullSaver
+
+__all__ = [
+    "AsyncSaver",
+    "CheckpointSaver",
+    "CorruptFile",
+    "NullRollouts",
+    "NullSaver",
+    "RolloutStorage",
+    "find",
+    "load",
+    "load_rollout",
+]

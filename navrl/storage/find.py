@@ -1,0 +1,134 @@
+"""Finds the checkpoint to go on from: one that was read and checked, unless a file was named."""
+
+import difflib
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from navrl.storage.checkpoint import Facts, intact_facts
+from navrl.storage.directory import BEST, LATEST, checkpoints
+
+_FOLDER = "checkpoints"
+# outputs/<run>, <env>-<agent>/<run>, and sweeps
+_DEPTHS = ("*", "*/*", "*/*/*")
+_MAX_NAMED = 3
+
+
+class CheckpointNotFound(FileNotFoundError):  # noqa: N818 (like FileNotFound)
+    """No intact checkpoint where one was asked for."""
+
+
+def find(reference: str, outputs: Path) -> Path:
+    """The checkpoint meant by `latest`, `best`, a run, a checkpoints directory or a file.
+
+    A path may be relative to `outputs`; `<run>/checkpoints/best` is the best one of that run.
+    """
+    if reference in (LATEST, BEST):
+        found = _in_some_run(reference, outputs)
+        if found is None:
+            raise CheckpointNotFound(f"no run below {outputs} has an intact checkpoint to resume")
+        return found
+    for place in (Path(reference), outputs / reference):
+        if reference and os.path.exists(place):
+            return _at(place, outputs)
+    raise CheckpointNotFound(
+        f"no run, checkpoints directory or file is called {reference!r}, neither here nor in "
+        f"{outputs}; {_nearby(reference, outputs)}"
+    )
+
+
+def _at(place: Path, outputs: Path) -> Path:
+    """The checkpoint at an existing path."""
+    is_file = os.path.isfile(place)
+    if is_file and place.name not in (LATEST, BEST):
+        return place
+    folder, which = (place.parent, place.name) if is_file else (place, LATEST)
+    found = _choose(folder, which)
+    if found is None:
+        damaged = len(_files(folder))
+        others = (
+            f"{damaged} damaged; name another run or file"
+            if damaged
+            else _nearby(str(place), outputs)
+        )
+        raise CheckpointNotFound(f"no intact checkpoint in {folder}; {others}")
+    return found
+
+
+def _in_some_run(which: str, outputs: Path) -> Path | None:
+    """From the run that outputs/latest shows, else from the run saved to most recently."""
+    shown = latest_run(outputs)
+    found = _choose(shown, which) if shown is not None else None
+    if found is not None:
+        return found
+    others = (_choose(run, which) for run in _runs(outputs) if run != shown)
+    found = next((path for path in others if path is not None), None)
+    if shown is not None and found is not None:
+        text = f"{shown}, the newest run, has no intact checkpoint; {found} is taken"
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
+    return found
+
+
+def _choose(folder: Path, which: str) -> Path | None:
+    """The newest or best intact checkpoint of a run; the pointer files are not trusted."""
+    if which == LATEST:
+        return next((path for path, _ in _intact(folder)), None)
+    intact = list(_intact(folder))
+    scored = [(path, facts.rank) for path, facts in intact if facts.rank is not None]
+    if intact and not scored:
+        raise CheckpointNotFound(
+            f"no checkpoint in {folder} has a score, so none is the best one; ask for 'latest'"
+        )
+    return max(scored, key=lambda pair: pair[1])[0] if scored else None
+
+
+def _intact(folder: Path) -> Iterator[tuple[Path, Facts]]:
+    for path in _files(folder):
+        facts = intact_facts(path)
+        if facts is not None:
+            yield path, facts
+
+
+def _files(folder: Path) -> list[Path]:
+    """Checkpoint files of a run or checkpoints directory, newest first, intact or not."""
+    inner = folder / _FOLDER
+    folder = inner if inner.is_dir() else folder
+    return checkpoints(folder) if folder.is_dir() else []
+
+
+def latest_run(outputs: Path) -> Path | None:
+    """The directory that outputs/latest is a link to, or names in its first line."""
+    link = outputs / LATEST
+    if os.path.isfile(link):
+        name = link.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
+        link = outputs / name if name else link
+    return link.resolve() if os.path.isdir(link) else None
+
+
+def _runs(outputs: Path) -> list[Path]:
+    """Runs with checkpoints, the one saved to most recently first."""
+    folders = {
+        folder.resolve() for depth in _DEPTHS for folder in outputs.glob(f"{depth}/{_FOLDER}")
+    }
+    saved_at = {
+        folder.parent: max(path.stat().st_mtime_ns for path in files)
+        for folder in folders
+        if (files := checkpoints(folder))
+    }
+    return sorted(saved_at, key=lambda run: (saved_at[run], run), reverse=True)
+
+
+def _nearby(reference: str, outputs: Path) -> str:
+    """What the user may have meant."""
+    root = outputs.resolve()
+    names = [str(run.relative_to(root)) for run in _runs(outputs) if run.is_relative_to(root)]
+    if not names:
+        return "there are no runs with checkpoints yet"
+    by_word = {name: name for name in names} | {Path(name).name: name for name in reversed(names)}
+    close = difflib.get_close_matches(reference, by_word, n=_MAX_NAMED, cutoff=0.5)
+    if close:
+        meant = dict.fromkeys(by_word[word] for word in close)
+        return f"did you mean {' or '.join(map(repr, meant))}?"
+    newest = ", ".join(map(repr, names[:_MAX_NAMED]))
+    return f"the newest of {len(names)} runs below {outputs}: {newest}"

@@ -1,0 +1,166 @@
+"""Reading a container: nothing is allocated before the header is checked, nothing returned unchecked."""
+
+import contextlib
+import mmap
+import os
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.storage.blocks import block_of, check, check_values, decode, place, words_of
+from navrl.storage.codec import RAW
+from navrl.storage.faults import CorruptFile
+from navrl.storage.filters import Words
+from navrl.storage.header import DIGEST_BYTES, PREFIX_BYTES, Header, parse, parse_prefix
+from navrl.storage.parallel import each
+from navrl.storage.row import DTYPES, Block, Row
+
+MAX_BYTES = 16 << 30  # of a file, and of its tensors in memory, unless the caller says otherwise
+
+
+class _Task(NamedTuple):
+    """A block to be read."""
+
+    row: Row
+    block: Block
+    words: Words  # of the whole tensor that it is part of
+    mapped: bool  # then they are in place, and only to be checked
+
+
+def read(
+    path: Path,
+    max_bytes: int = MAX_BYTES,
+    *,
+    names: Collection[str] | None = None,
+    mapped: bool = False,
+    threads: int | None = None,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors (writable, on the CPU) and the metadata of an intact file.
+
+    With `names` only those tensors are read, and checked. With `mapped` those that are not compressed stay
+    in the file's memory: shared by all who read it so, private as soon as they are written to. Neither the
+    file nor the tensors that are read may be larger than `max_bytes`.
+    """
+    with _opened(path) as descriptor:
+        header = _header(path, descriptor, max_bytes)
+        rows = header.rows if names is None else _named(path, header.rows, names)
+        total = sum(row.raw_bytes for row in rows)
+        if total > max_bytes:
+            raise CorruptFile(
+                path, "length", f"{total:,} bytes of tensors, at most {max_bytes:,} are read"
+            )
+        _check_gaps(path, descriptor, header)
+        tensors: dict[str, Tensor] = {}
+        tasks: list[_Task] = []
+        memory = _map(descriptor, rows) if mapped else None
+        for row in rows:
+            in_place = memory is not None and row.codec == RAW and row.raw_bytes > 0
+            tensors[row.name] = _tensor(row, header, memory if in_place else None)
+            words = words_of(tensors[row.name])
+            tasks += [_Task(row, block, words, in_place) for block in row.blocks()]
+        start = header.payload_start
+        for _ in each(lambda task: _read(path, descriptor, start, task), tasks, total, threads):
+            pass
+    return tensors, header.meta
+
+
+def read_header(path: Path, max_bytes: int = MAX_BYTES) -> Header:
+    """What an intact header says the file holds; the tensors are not looked at."""
+    with _opened(path) as descriptor:
+        return _header(path, descriptor, max_bytes)
+
+
+def read_digest(path: Path) -> str:
+    """The sha256 (hex) that `write` returned for this file; checks nothing else."""
+    with path.open("rb") as file:
+        return file.read(PREFIX_BYTES)[-DIGEST_BYTES:].hex()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+        raise CorruptFile(path, "length", "not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _header(path: Path, descriptor: int, max_bytes: int) -> Header:
+    file_bytes = os.fstat(descriptor).st_size
+    if file_bytes > max_bytes:
+        raise CorruptFile(path, "length", f"{file_bytes:,} bytes, at most {max_bytes:,} are read")
+    prefix = os.pread(descriptor, PREFIX_BYTES, 0)
+    sizes = parse_prefix(path, prefix, file_bytes)
+    return parse(path, prefix, sizes, os.pread(descriptor, sizes.header, PREFIX_BYTES))
+
+
+def _named(path: Path, rows: list[Row], names: Collection[str]) -> list[Row]:
+    absent = set(names) - {row.name for row in rows}
+    if absent:
+        held = ", ".join(repr(row.name) for row in rows[:20])
+        raise ValueError(
+            f"{path} has no tensor {', '.join(map(repr, sorted(absent)))}; it has {held}"
+        )
+    return [row for row in rows if row.name in names]
+
+
+def _check_gaps(path: Path, descriptor: int, header: Header) -> None:
+    end = 0
+    for row in header.rows:
+        gap = row.start - end
+        if gap and os.pread(descriptor, gap, header.payload_start + end) != bytes(gap):
+            raise CorruptFile(path, row.part, "the bytes before it are not zero")
+        end = row.end
+
+
+def _map(descriptor: int, rows: list[Row]) -> mmap.mmap | None:
+    """The file as memory in which writing changes nothing but this process."""
+    if not any(row.codec == RAW and row.raw_bytes for row in rows):
+        return None
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
+
+
+def _tensor(row: Row, header: Header, memory: mmap.mmap | None) -> Tensor:
+    """Where the values go, or already are."""
+    dtype = DTYPES[row.dtype]
+    if memory is None:
+        # Memory of torch's own alignment, on which the last bit of a matmul may depend.
+        return torch.empty(row.shape, dtype=dtype)
+    start, count = header.payload_start + row.start, row.raw_bytes // row.item_bytes
+    return torch.frombuffer(memory, dtype=dtype, count=count, offset=start).view(row.shape)
+
+
+def _read(path: Path, descriptor: int, payload_start: int, task: _Task) -> None:
+    """Read, check and place one block."""
+    row, block = task.row, task.block
+    part = f"{row.part}, block {block.number}"
+    start = payload_start + block.start
+    try:
+        if row.codec == RAW:
+            raw = block_of(block, task.words)
+            if not task.mapped:
+                _read_into(descriptor, raw.data, start)
+            check(block, raw.data)
+        else:
+            stored = bytearray(block.stored_bytes)
+            _read_into(descriptor, memoryview(stored), start)
+            check(block, stored)
+            raw = decode(row, block, stored)
+            place(row, block, raw, task.words)
+        check_values(row, raw)
+    except ValueError as error:
+        raise CorruptFile(path, part, str(error)) from error
+
+
+def _read_into(descriptor: int, left: memoryview, start: int) -> None:
+    while left:  # a read may stop short, beyond 2 GiB for one
+        count = os.preadv(descriptor, [left], start)
+        if count == 0:
+            raise ValueError("the file ends inside it")
+        left, start = left[count:], start + count

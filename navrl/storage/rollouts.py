@@ -1,0 +1,140 @@
+"""rollouts=disk: collected rollouts as files, one each, for looking at them or learning from them later."""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from tensordict import TensorDict, TensorDictBase
+
+from navrl.storage import atomic, container
+from navrl.storage.container import Compress, CorruptFile
+from navrl.storage.rollout_checking import KIND, check_meta
+from navrl.storage.rollout_packing import Key, pack, unpack, wanted
+
+_NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")
+_TIME_AXIS = 1
+# What TensorDict says of sizes and names that do not fit together.
+_MISFITS = (ValueError, RuntimeError, LookupError, TypeError, AttributeError)
+
+
+class RolloutStorage:
+    """Writes every `save_every`th rollout of a run into one directory, of which it is the only writer."""
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        save_every: int,
+        keep_last: int | None,
+        drop: Sequence[str],
+        compress: bool,
+    ) -> None:
+        """`save_every` counts iterations, `keep_last` files (null: all); `drop` has keys like next/reward."""
+        for option, value in (("save_every", save_every), ("keep_last", keep_last)):
+            if value is not None and value < 1:
+                raise ValueError(
+                    f"rollouts.{option} = {value}; expected 1 or more; change rollouts.{option}"
+                )
+        self.directory = Path(directory)
+        self.save_every = save_every
+        self.keep_last = keep_last
+        self.drop = {tuple(key.split("/")) for key in drop}
+        self.compress = Compress.AUTO if compress else Compress.NOTHING
+        atomic.make_directory(self.directory)
+        atomic.sweep(self.directory)
+
+    def after(self, iteration: int, rollout: TensorDictBase, tell: Callable[[str], None]) -> None:
+        """Save the rollout if it is its turn; the first has number 1. A full disk costs this file only."""
+        if iteration % self.save_every:
+            return
+        try:
+            self.save(rollout, iteration=iteration)
+        except OSError as error:
+            tell(f"rollout not saved ({error}); the run goes on and tries again")
+
+    def save(self, rollout: TensorDictBase, *, iteration: int) -> Path:
+        """Write one rollout; on return the file is durable, and files too many are gone."""
+        path = self.directory / f"rollout_{iteration:06d}.nvrl"
+        tensors, meta = pack(rollout, self.drop)
+        meta |= {"kind": KIND, "iteration": iteration}
+        container.write(path, tensors, meta, compress=self.compress, time_axis=_TIME_AXIS)
+        self._prune(iteration)
+        return path
+
+    def load(self, iteration: int, keys: Collection[str | Key] | None = None) -> TensorDict:
+        """The rollout of that iteration, as `load_rollout` reads it."""
+        return load_rollout(self.directory / f"rollout_{iteration:06d}.nvrl", keys)
+
+    def _prune(self, newest: int) -> None:
+        """Delete older files than the newest `keep_last`.
+
+        Later ones are of a run that was taken back to before them; they are overwritten in turn.
+        """
+        past = [path for path in stored_rollouts(self.directory) if iteration_of(path) <= newest]
+        for path in past[: -self.keep_last] if self.keep_last else []:
+            path.unlink(missing_ok=True)
+
+
+class NullRollouts:
+    """rollouts=none: a rollout is forgotten when it was learned from."""
+
+    def __init__(self, *, directory: Path) -> None:
+        self.directory = Path(directory)
+
+    def after(self, iteration: int, rollout: TensorDictBase, tell: Callable[[str], None]) -> None:
+        """Do nothing."""
+
+
+def stored_rollouts(directory: Path) -> list[Path]:
+    """The rollouts in a directory, intact or not, in the order of their iterations."""
+    return sorted(
+        (path for path in directory.iterdir() if _NAME.fullmatch(path.name)), key=iteration_of
+    )
+
+
+def iteration_of(path: Path) -> int:
+    """The iteration that a file name tells."""
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise ValueError(f"{path.name!r} is not the name of a rollout like 'rollout_000050.nvrl'")
+    return int(match[1])
+
+
+def load_rollout(
+    path: Path,
+    keys: Collection[str | Key] | None = None,
+    mmap: bool = False,
+    max_bytes: int = container.MAX_BYTES,
+) -> TensorDict:
+    """The rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
+
+    A string is a key of the first level, or several with slashes between. With `mmap` what is not compressed
+    stays in the file's memory. What "next" repeats counts towards `max_bytes` although it is not stored.
+    """
+    path = Path(path)
+    header = rollout_header(path, max_bytes)
+    meta = header.meta
+    chosen = None if keys is None else [_key(key) for key in keys]
+    rows = header.rows
+    if chosen is not None:
+        rows = [rows[number] for number in wanted(meta, chosen)]
+    names = [row.name for row in rows]
+    tensors, again = container.read(path, max_bytes, names=names, mapped=mmap)
+    numbers = {row.name: number for number, row in enumerate(header.rows)}
+    try:
+        if again != meta:
+            raise ValueError("the file was replaced while it was read; read it again")
+        return unpack({numbers[name]: it for name, it in tensors.items()}, meta, chosen)
+    except _MISFITS as error:
+        raise CorruptFile(path, "header", f"not a rollout that fits together ({error})") from error
+
+
+def rollout_header(path: Path, max_bytes: int = container.MAX_BYTES) -> container.Header:
+    """What the intact header of a rollout says the file holds; the tensors are not looked at."""
+    header = container.read_header(path, max_bytes)
+    check_meta(path, header.meta, header.rows, max_bytes)
+    return header
+
+
+def _key(key: str | Key) -> Key:
+    return tuple(key.split("/")) if isinstance(key, str) else tuple(key)

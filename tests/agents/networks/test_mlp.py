@@ -1,0 +1,185 @@
+"""Networks by specs: what enters them, how they begin, and what they refuse."""
+
+import copy
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from navrl.agents.networks.mlp import resolve_precision
+from navrl.envs.combat.actions import Continuous
+from tests.agents.conftest import CHOICES, entities, spec
+
+_STATISTICS = ("mean", "variance", "count")
+
+
+def test_all_leaves_enter_the_network(make_agent):
+    agent = make_agent(observation_spec=spec(ego=(3,), map=(2,)))
+    frames = TensorDict({"observation": {"ego": torch.randn(9, 3), "map": torch.randn(9, 2)}}, [9])
+    value = agent.critic(frames)["state_value"].clone()
+    for leaf in ("ego", "map"):
+        other = frames.clone()
+        other["observation", leaf] += 1.0
+        assert (agent.critic(other)["state_value"] != value).all()
+
+
+def test_unknown_activation_is_refused(make_agent):
+    with pytest.raises(ValueError, match=r"agent\.activation = 'gelu'; expected one of relu, tanh"):
+        make_agent(activation="gelu")
+
+
+def test_a_policy_of_vectors_has_the_names_of_its_first_checkpoints(make_agent):
+    agent = make_agent(observation_spec=spec(map=(2,), ego=(3,)))
+    statistics = [f"trunk.normalisers.{leaf}.{x}" for leaf in ("ego", "map") for x in _STATISTICS]
+    weights = [f"trunk.layers.{layer}.{x}" for layer in (0, 2) for x in ("weight", "bias")]
+    for network in (agent.policy, agent.critic):
+        assert list(network.state_dict()) == statistics + weights
+    assert agent.policy.in_keys == [("observation", "ego"), ("observation", "map"), "action_mask"]
+    assert agent.policy.out_keys == ["action", "action_log_prob"]
+
+
+def test_an_env_without_a_mask_allows_everything(make_agent):
+    policy = make_agent(observation_spec=spec(masked=False)).policy
+    assert policy.in_keys == [("observation", "ego")]
+    rows = {"observation": {"ego": torch.randn(500, 3)}}
+    allowed = {**rows, "action_mask": torch.ones(500, sum(CHOICES), dtype=torch.bool)}
+    dist, expected = (policy.get_dist(TensorDict(frames, [500])) for frames in (rows, allowed))
+    assert torch.equal(dist.entropy(), expected.entropy())
+
+
+def test_entities_enter_beside_vectors_and_the_absent_do_not(make_agent):
+    agent = make_agent(observation_spec=spec(ego=(3,), **entities("others", 4, 2)))
+    present = torch.rand(9, 4) < 0.5
+    present[:, 0], present[:, 1] = True, False
+    rows = {"ego": torch.randn(9, 3), "others": torch.randn(9, 4, 2), "others_mask": present}
+    frames = TensorDict({"observation": rows}, [9])
+    value = agent.critic(frames)["state_value"].clone()
+    for entity, changes in ((0, True), (1, False)):
+        other = frames.clone()
+        other["observation", "others"][:, entity] += 1.0
+        assert ((agent.critic(other)["state_value"] != value) == changes).all()
+    names = {name.rpartition(".")[0] for name in agent.policy.state_dict()}
+    assert "trunk.encoders.others.layers.0" in names
+    assert ("observation", "others_mask") in agent.policy.in_keys
+
+
+def test_normalisers_learn_from_those_who_are_there(make_agent):
+    trunk = make_agent(observation_spec=spec(ego=(1,), **entities("others", 2, 1))).policy.trunk
+    frames = {
+        "observation": {
+            "ego": torch.tensor([[1.0], [5.0], [90.0]]),
+            "others": torch.tensor([[[2.0], [70.0]], [[4.0], [6.0]], [[80.0], [80.0]]]),
+            "others_mask": torch.tensor([[True, False], [True, True], [True, True]]),
+        },
+        "alive": torch.tensor([[True], [True], [False]]),
+    }
+    trunk.learn_scales(TensorDict(frames, [3]))
+    ego, others = trunk.normalisers["ego"], trunk.normalisers["others"]
+    assert (ego.mean.item(), ego.variance.item(), ego.count.item()) == (3.0, 4.0, 2.0)
+    assert (others.mean.item(), others.count.item()) == (4.0, 3.0)
+    assert others.variance.item() == pytest.approx(8.0 / 3.0)  # of 2, 4 and 6
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_precision_follows_the_hardware(monkeypatch, native):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: native)
+    for device in ("cpu", "cuda"):
+        assert resolve_precision("auto", torch.device(device)) == ("bf16" if native else "fp32")
+        for fixed in ("fp32", "bf16"):
+            assert resolve_precision(fixed, torch.device(device)) == fixed
+    assert resolve_precision("auto", torch.device("meta")) == "fp32"
+
+
+def test_unknown_precision_is_refused():
+    with pytest.raises(
+        ValueError, match=r"agent\.precision = 'fp16'; expected one of fp32, bf16, auto"
+    ):
+        resolve_precision("fp16", torch.device("cpu"))
+
+
+def test_half_precision_is_used_inside_and_float32_comes_out(make_agent):
+    half, full = make_agent(precision="bf16"), make_agent(precision="fp32")
+    full.load_state_dict(half.state_dict())
+    frames = TensorDict({"observation": {"ego": torch.randn(50, 3)}}, [50])
+    rough, exact = (agent.critic(frames.clone())["state_value"] for agent in (half, full))
+    assert rough.dtype == torch.float32
+    assert half.critic.trunk.layers[0].weight.dtype == torch.float32
+    assert not torch.equal(rough, exact)
+    torch.testing.assert_close(rough, exact, atol=0.05, rtol=0.05)  # 8 bits of mantissa
+
+
+def test_half_precision_of_entities_too(make_agent):
+    leaves = spec(**entities("others", 4, 2))
+    half, full = (make_agent(observation_spec=leaves, precision=p) for p in ("bf16", "fp32"))
+    full.load_state_dict(half.state_dict())
+    rows = {"others": torch.randn(50, 4, 2), "others_mask": torch.rand(50, 4) < 0.5}
+    frames = TensorDict({"observation": rows}, [50])
+    rough, exact = (agent.critic(frames.clone())["state_value"] for agent in (half, full))
+    assert rough.dtype == torch.float32
+    assert not torch.equal(rough, exact)
+    torch.testing.assert_close(rough, exact, atol=0.05, rtol=0.05)
+
+
+def test_layers_begin_orthogonal_with_their_gains(make_agent):
+    agent = make_agent(hidden_sizes=[16, 8])
+    for network, last_gain in ((agent.policy, 0.01), (agent.critic, 1.0)):
+        layers = [m for m in network.trunk.layers if isinstance(m, torch.nn.Linear)]
+        gains = [2.0**0.5, 2.0**0.5, last_gain]
+        for layer, gain in zip(layers, gains, strict=True):
+            weight = layer.weight.detach().double()
+            weight = weight if weight.shape[0] <= weight.shape[1] else weight.T
+            expected = gain**2 * torch.eye(len(weight), dtype=torch.float64)
+            torch.testing.assert_close(weight @ weight.T, expected, rtol=0.0, atol=1e-6 * gain)
+            assert (layer.bias == 0.0).all()
+
+
+def test_policy_samples_unless_told_to_take_the_mode(make_agent):
+    policy = make_agent().policy
+    frames = TensorDict(
+        {
+            "observation": {"ego": torch.zeros(500, 3)},
+            "action_mask": torch.ones(500, sum(CHOICES), dtype=torch.bool),
+        },
+        [500],
+    )
+    sampled = policy(frames.clone())["action"]
+    assert len(sampled.unique(dim=0)) == 6  # 500 draws of 6 about equally likely actions
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        assert len(policy(frames.clone())["action"].unique(dim=0)) == 1
+
+
+def test_a_compiled_policy_samples_what_it_would_eager(make_agent):
+    _sample_alike(*_compiled_and_eager(make_agent))
+
+
+def test_copies_of_a_compiled_policy_have_weights_of_their_own(make_agent, traced_only):
+    compiled, eager, frames = _compiled_and_eager(make_agent)
+    copies = [copy.deepcopy(compiled)]  # before the graph is made, and after it
+    _sample_alike(compiled, eager, frames)
+    copies.append(copy.deepcopy(compiled))
+    torch.nn.init.normal_(eager.trunk.last.weight)
+    for policy in copies:
+        _sample_alike(policy, eager, frames)
+
+
+def _compiled_and_eager(make_agent):
+    action = Continuous(team_size=1).spec((9,), "cpu")  # two Betas, and a choice with a mask
+    compiled = make_agent(action_spec=action, compile_mode="on").policy
+    mask = torch.tensor([[True, True], [True, False], [False, True]]).repeat(3, 1)
+    frames = TensorDict({"observation": {"ego": torch.randn(9, 3)}, "action_mask": mask}, [9])
+    return compiled, make_agent(action_spec=action).policy, frames
+
+
+def _sample_alike(policy, eager, frames):
+    """With the weights of the eager one, and the same random numbers."""
+    policy.load_state_dict(eager.state_dict())
+    told = []
+    for each in (policy, eager):
+        torch.manual_seed(1)
+        with torch.no_grad():
+            told.append(each(frames.copy()))
+    found, expected = told
+    for key in ("action", "action_log_prob"):
+        torch.testing.assert_close(found[key], expected[key])

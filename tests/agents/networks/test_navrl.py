@@ -1,0 +1,177 @@
+"""The published network: what flows through it, how it begins, and that its features are computed once."""
+
+import math
+
+import pytest
+import torch
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from navrl.agents.core.gradients import STEP_METRICS
+from navrl.agents.networks.distributions import ScaledBeta
+from navrl.agents.ppo.agent import MINIBATCH_KEYS
+from tests.agents.conftest import configuration, entities, one_step, spec
+from tests.agents.drone import disturbed, drone_specs, make_drone_rollout, seen_by
+from tests.agents.ppo.test_guards import differences, everything
+
+LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
+
+
+def flat_batch(agent):
+    """Minibatch rows away from ratio 1."""
+    batch = agent._with_advantages(make_drone_rollout(agent)).detach()
+    disturbed(agent, 0.02)
+    return batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
+
+
+def test_it_has_as_many_parameters_as_published(make_navrl_agent):
+    assert sum(p.numel() for p in make_navrl_agent().parameters) == 177_383
+
+
+def test_it_begins_centred_and_wide(make_navrl_agent):
+    policy = make_navrl_agent().policy
+    dist = policy.get_dist(seen_by(200))
+    # softplus(0) = ln 2: alpha = beta = 1.693, whose deviation over [-1, 1] is 0.955 / 2
+    assert dist.deterministic_sample.abs().max().item() < 0.02
+    concentration = 1.0 + math.log(2.0)
+    deviation = 2.0 * math.sqrt(0.25 / (2.0 * concentration + 1.0))
+    assert 2.0 * deviation == pytest.approx(0.955, abs=1e-3)
+    assert dist._alpha.mean().item() == pytest.approx(concentration, abs=0.01)
+    samples = torch.cat([dist.sample() for _ in range(50)])
+    assert samples.std().item() == pytest.approx(deviation, rel=0.03)
+
+
+def test_the_deterministic_action_is_the_mean(make_navrl_agent):
+    policy = disturbed(make_navrl_agent()).policy
+    frames = seen_by(50)
+    dist = policy.get_dist(frames)
+    assert isinstance(dist, ScaledBeta)
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        action = policy(frames.clone())["action"]
+    alpha, beta = dist._alpha, dist._beta
+    torch.testing.assert_close(action, 2.0 * alpha / (alpha + beta) - 1.0, rtol=0.0, atol=1e-6)
+    assert action.std().item() > 0.01
+
+
+def test_metres_enter_as_they_are_whatever_the_spec_says(make_navrl_agent):
+    assert make_navrl_agent().policy.trunk.features.scan._scale == 1.0
+
+
+def test_what_is_absent_counts_as_zeros(make_navrl_agent):
+    agent, frames = disturbed(make_navrl_agent()), seen_by(30)
+    spoilt = frames.clone()
+    absent = ~frames["observation", "obstacles_mask"]
+    spoilt["observation", "obstacles"][absent] = float("nan")
+    for network in (agent.policy.trunk, agent.critic.trunk):
+        assert torch.equal(network(spoilt), network(frames))
+
+
+def test_features_are_computed_once_per_gradient_step(make_navrl_agent):
+    agent = make_navrl_agent()
+    flat, calls = flat_batch(agent), []
+    agent.policy.trunk.features.register_forward_hook(lambda *_: calls.append(None))
+    one_step(agent, flat)
+    assert len(calls) == 1
+
+
+def test_sharing_changes_neither_a_loss_nor_a_gradient(make_navrl_agent, monkeypatch):
+    agent = make_navrl_agent()
+    flat, outcomes = flat_batch(agent), []
+    for shared in (agent.policy.trunk.shared, lambda frames: frames):
+        monkeypatch.setattr(agent.policy.trunk, "shared", shared)
+        out = agent.loss(flat)
+        gradients = torch.autograd.grad(sum(out[name] for name in LOSSES), agent.parameters)
+        outcomes.append([*(out[name] for name in LOSSES), *gradients])
+    for found, expected in zip(*outcomes, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert "features" not in flat
+
+
+def test_features_stay_out_of_what_is_collected(make_navrl_agent):
+    policy, frames = make_navrl_agent().policy, seen_by(3)
+    assert set(policy(frames).keys()) == {"observation", "action", "action_log_prob"}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ["cnn", "cnn_circular", "mlp"])
+def test_it_learns_with_every_encoder(make_navrl_agent, kind, precision):
+    agent = make_navrl_agent(lidar_encoder=kind, precision=precision, num_minibatches=4)
+    before = [p.detach().clone() for p in agent.parameters]
+    metrics = agent.update(make_drone_rollout(agent))
+    assert metrics["loss/skipped_steps"] == 0.0
+    assert metrics["sync/replay_error"] < 0.05
+    moved = [not torch.equal(a, b) for a, b in zip(agent.parameters, before, strict=True)]
+    assert all(moved)
+
+
+def test_a_restored_agent_makes_the_same_next_update(make_navrl_agent):
+    agent, restored = make_navrl_agent(), make_navrl_agent()
+    for _ in range(2):
+        agent.update(make_drone_rollout(agent))
+    restored.load_state_dict(everything(agent))
+    assert differences(everything(restored), everything(agent)) == []
+    rollout, results = make_drone_rollout(agent), []
+    for each in (agent, restored):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(9)
+            results.append(each.update(rollout))
+    assert results[0] == results[1]
+    assert differences(everything(restored), everything(agent)) == []
+
+
+@pytest.mark.slow
+def test_the_loss_compiles_whole(make_navrl_agent):
+    # raises where a graph would break
+    agent = make_navrl_agent(compile_mode="on", policy_coef=1.0)
+    flat = flat_batch(agent)
+    found, expected = agent.gradients.of(flat)(torch.arange(flat.numel())), agent.loss(flat)
+    wanted = torch.autograd.grad(sum(expected[name] for name in LOSSES), agent.descent.parameters)
+    for name, value in zip(STEP_METRICS, found.metrics, strict=True):
+        torch.testing.assert_close(value, expected[name].detach(), rtol=1e-4, atol=1e-6)
+    for gradient, reference in zip(found.of_parameters, wanted, strict=True):
+        torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        {"state": (8,), "lidar": (1, 36, 4)},
+        {"state": (8,), **entities("obstacles", 5, 10)},
+        {"state": (8,), "more": (2,), "lidar": (1, 36, 4), **entities("obstacles", 5, 10)},
+    ],
+)
+def test_other_observations_are_refused(make_agent, leaves):
+    options = {"network": "navrl", "action_spec": drone_specs()[1]}
+    with pytest.raises(
+        ValueError, match=r"expected one vector, one set of entities, one lidar"
+    ) as e:
+        make_agent(observation_spec=spec(**leaves), **options)
+    assert "\n" not in str(e.value)
+
+
+def test_other_actions_and_other_networks_are_refused(make_agent):
+    observation, action = drone_specs()
+    with pytest.raises(ValueError, match=r"takes CategoricalHead actions; expected .* bounded"):
+        make_agent(observation_spec=observation, network="navrl")
+    with pytest.raises(
+        ValueError, match=r"agent\.network = 'shared'; expected one of separate, navrl"
+    ):
+        make_agent(observation_spec=observation, action_spec=action, network="shared")
+
+
+def test_sizes_that_make_no_layer_are_refused(make_navrl_agent):
+    for option in ("hidden_sizes", "entity_sizes"):
+        with pytest.raises(ValueError, match=rf"agent\.{option} = \[\]; expected one or more"):
+            make_navrl_agent(**{option: []})
+
+
+def test_the_numbers_are_the_published_ones():
+    agent = configuration("ppo_navrl").agent
+    published = {
+        **{"learning_rate": 5e-4, "critic_learning_rate": 5e-4, "final_learning_rate": 5e-4},
+        **{"clip_epsilon": 0.1, "entropy_coef": 1e-3, "num_epochs": 4, "num_minibatches": 16},
+        **{"discount": 0.99, "gae_lambda": 0.95, "huber_delta": 10.0, "value_clip": 0.1},
+        **{"policy_coef": 3.0, "max_grad_norm": 5.0, "value_normalisation": "ema"},
+        **{"critic_coef": 1.0, "max_kl": None, "hidden_sizes": [256, 256]},
+        **{"entity_sizes": [128, 64], "lidar_encoder": "cnn", "activation": "leaky_relu"},
+    }
+    assert {name: agent[name] for name in published} == published

@@ -1,0 +1,208 @@
+"""What was wrong in the published update, and is right in ours; each number tells the two apart."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from navrl.agents.core.loss import LossTerms
+from navrl.agents.ppo.agent import MINIBATCH_KEYS
+from tests.agents.conftest import one_step
+from tests.agents.drone import disturbed, make_drone_rollout
+
+PARTS = ("policy", "critic")
+
+
+def copies(agent):
+    """What every parameter is, by its name; shared layers are the policy's."""
+    found = {
+        parameter: name
+        for part in reversed(PARTS)
+        for name, parameter in getattr(agent, part).named_parameters(prefix=part)
+    }
+    return {name: parameter.detach().clone() for parameter, name in found.items()}
+
+
+def moved(agent, start):
+    """How far every parameter went."""
+    return {name: now - start[name] for name, now in copies(agent).items()}
+
+
+def minibatch(agent):
+    """One minibatch that holds a whole rollout of the agent."""
+    batch = agent._with_advantages(make_drone_rollout(agent)).detach()
+    return batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
+
+
+def column(*numbers):
+    return torch.tensor(numbers).view(1, -1, 1)
+
+
+@pytest.mark.parametrize("end", ["truncated", "terminated"])
+def test_a_trace_ends_with_its_episode(make_navrl_agent, end):
+    """Rewards 1, 1, 1, -100, an end after the second, all values 0; discount 0.99, lambda 0.95.
+
+    From the end: -100, then 1 - 0.9405 * 100 = -93.05; the first episode knows nothing of that: 1, then
+    1 + 0.9405 = 1.9405. Running on over the truncation gave -80.37 and -86.51.
+    """
+    agent = make_navrl_agent()
+    agent.critic = lambda td: td.set("state_value", torch.zeros(*td.shape, 1))
+    rollout = make_drone_rollout(agent, 1, 4)
+    rollout["next", "reward"] = column(1.0, 1.0, 1.0, -100.0)
+    ends = {"truncated": column(*[False] * 4), "terminated": column(*[False] * 4)}
+    ends[end] = column(False, True, False, False)
+    rollout["next"].update({**ends, "done": ends[end]})
+    advantage = agent._with_advantages(rollout)["advantage"].flatten().tolist()
+    assert advantage == pytest.approx([1.9405, 1.0, -93.05, -100.0], abs=1e-3)
+
+
+def test_the_critics_own_layers_learn_at_the_critics_rate(make_navrl_agent):
+    """The first step of Adam is as long as the learning rate in every coordinate with a gradient."""
+    agent = make_navrl_agent(learning_rate=5e-4, critic_learning_rate=0.02)
+    start = copies(agent)
+    one_step(agent, minibatch(agent))
+    steps = {name: step.abs().max().item() for name, step in moved(agent, start).items()}
+    own = [steps.pop(f"critic.trunk.last.{kind}") for kind in ("weight", "bias")]
+    assert own == pytest.approx([0.02] * 2, rel=1e-2)
+    assert len(steps) == 28  # shared layers and the policy's own
+    assert list(steps.values()) == pytest.approx([5e-4] * 28, rel=1e-2)
+
+
+def test_both_rates_fall_alike(make_navrl_agent):
+    agent = make_navrl_agent(critic_learning_rate=2e-3, final_learning_rate=2.5e-4)
+    rates = []
+    for _ in range(3):
+        agent.update(make_drone_rollout(agent))
+        rates.append([group["lr"] for group in agent.descent.optimizer.param_groups])
+    expected = [
+        (5e-4 * share, 2e-3 * share) for share in (0.95, 0.90, 0.85)
+    ]  # to 1/2 in ten iterations
+    assert rates == [pytest.approx(pair) for pair in expected]
+    restored = make_navrl_agent(critic_learning_rate=2e-3, final_learning_rate=2.5e-4)
+    restored.load_state_dict(agent.state_dict())
+    found = [group["lr"] for group in restored.descent.optimizer.param_groups]
+    assert found == pytest.approx(rates[-1])
+
+
+def test_every_part_is_clipped_together(make_navrl_agent):
+    # With so large an epsilon Adam's first step is the gradient itself, so its length shows.
+    options = {"max_grad_norm": 0.01, "adam_epsilon": 1e4, "critic_learning_rate": 1e4}
+    agent = make_navrl_agent(learning_rate=1e4, final_learning_rate=1e4, **options)
+    start = copies(agent)
+    _, row = one_step(agent, minibatch(agent))
+    steps = moved(agent, start)
+    assert row[2].item() > 1.0  # the norm before clipping
+    whole = torch.cat([step.flatten() for step in steps.values()]).norm().item()
+    assert whole == pytest.approx(0.01, rel=0.02)  # float32 rounds weights that move so little
+    shared = [step.flatten() for name, step in steps.items() if "features" in name]
+    assert 0.0 < torch.cat(shared).norm().item() < 0.01
+
+
+def test_the_clipped_value_loss_is_pessimistic_about_every_frame():
+    """Both values began at 0, the targets are 1, and a value may gain by moving 0.1.
+
+    value  its own error        error where it may go    the larger
+      1    0                    0.9^2 / 2 = 0.405        0.405
+     -1    2^2 / 2 = 2          1.1^2 / 2 = 0.605        2
+    The mean is 1.2025; the larger of the means, (0 + 2) / 2 and (0.405 + 0.605) / 2, was 1.
+    """
+    terms = LossTerms(0.1, 1e-3, 1.0, 10.0, 0.1)
+    value = torch.tensor([[1.0], [-1.0]], requires_grad=True)
+    errors = terms.value_error(value, torch.ones(2, 1), torch.zeros(2, 1))
+    assert errors.flatten().tolist() == pytest.approx([0.405, 2.0])
+    errors.mean().backward()
+    assert value.grad.flatten().tolist() == [0.0, -1.0]  # the first has gained all it may
+
+
+def test_clipping_compares_values_in_the_units_of_now(make_navrl_agent):
+    """Rewards grow tenfold between two rollouts, the critic has not moved: no value has gained anything.
+
+    In the original the statistics move alone, so that the same weights claim other values than those told.
+    """
+    agent = make_navrl_agent()
+    agent.update(make_drone_rollout(agent))
+    scale, last = agent.value_scale, agent.critic.trunk.last
+    batch = agent._with_advantages(make_drone_rollout(agent, reward=44.0)).detach()
+    seen, told = batch.select("observation"), batch["state_value"].clone()
+    before = agent.critic(seen.copy())["state_value"].detach()
+    torch.testing.assert_close(scale.values(before), told, rtol=1e-4, atol=1e-3)
+    scale.learn(batch, last, torch.tensor(False))
+    now = agent.critic(seen.copy())["state_value"].detach()
+    torch.testing.assert_close(now, batch["state_value"], rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(scale.values(now), told, rtol=1e-4, atol=1e-2)
+    assert (scale.values(before) - told).abs().min() > 10.0  # as published
+
+
+def test_errors_beyond_delta_count_linearly():
+    terms = LossTerms(0.1, 1e-3, 1.0, 10.0, None)
+    errors = terms.value_error(torch.tensor([4.0, 30.0]), torch.zeros(2), torch.zeros(2))
+    assert errors.tolist() == [8.0, 10.0 * (30.0 - 5.0)]  # e^2 / 2, then delta (e - delta / 2)
+    squared = LossTerms(0.1, 1e-3, 1.0, None, None)
+    assert squared.value_error(torch.tensor(30.0), torch.tensor(0.0), None).item() == 900.0
+
+
+def test_the_loss_uses_them_per_frame(make_navrl_agent):
+    agent = make_navrl_agent(huber_delta=0.5, value_clip=0.05)
+    flat = minibatch(agent)
+    agent.value_scale.learn(flat, agent.critic.trunk.last, torch.tensor(False))
+    disturbed(agent, 0.05)
+    value = agent.critic(flat.select("observation"))["state_value"].double()
+    before, target = flat["state_value"].double(), flat["value_target"].double()
+    total = 0.0
+    for now, then, goal in zip(value.flatten(), before.flatten(), target.flatten(), strict=True):
+        held = then + (now - then).clamp(-0.05, 0.05)
+        pair = [functional.huber_loss(each, goal, delta=0.5) for each in (now, held)]
+        total += max(pair).item()
+    assert agent.loss(flat)["loss_critic"].item() == pytest.approx(total / flat.numel(), rel=1e-4)
+    assert ((value - before).abs() > 0.05).any()
+
+
+def test_the_weight_of_the_policy_loss_counts(make_navrl_agent):
+    """Ten times the weight moves what only the policy has ten times as far; the critic as before."""
+    options = {"adam_epsilon": 1e6, "learning_rate": 1e6, "critic_learning_rate": 1e6}
+    options |= {"final_learning_rate": 1e6, "max_grad_norm": 1e9, "entropy_coef": 0.0}
+    agents = [make_navrl_agent(**options, policy_coef=weight) for weight in (0.3, 3.0)]
+    agents[1].load_state_dict(agents[0].state_dict())
+    flat, lengths = minibatch(agents[0]), []
+    for agent in agents:
+        start = copies(agent)
+        one_step(agent, flat)
+        steps = moved(agent, start)
+        lengths.append([steps[f"{part}.trunk.last.weight"].norm().item() for part in PARTS])
+    (policy, critic), (other_policy, other_critic) = lengths
+    assert other_policy == pytest.approx(10.0 * policy, rel=1e-2)
+    assert other_critic == pytest.approx(critic, rel=1e-2)
+
+
+@pytest.mark.parametrize("edge", [-1.0, 1.0])
+def test_an_action_on_the_edge_has_a_density(make_navrl_agent, edge):
+    """Rounded to bfloat16, samples do reach the edges, where a plain Beta's log-density is -inf."""
+    agent = disturbed(make_navrl_agent(), 0.3)
+    rollout = make_drone_rollout(agent)
+    assert (rollout["action"].abs() < 1.0).all()
+    dist = agent.policy.get_dist(rollout)
+    assert dist.log_prob(torch.full_like(rollout["action"], edge)).isfinite().all()
+    plain = torch.distributions.Beta(dist._alpha, dist._beta)
+    assert plain.log_prob(torch.full_like(rollout["action"], 0.5 * (edge + 1.0))).isinf().all()
+
+
+def test_asking_for_evaluation_mode_trains_nothing(make_navrl_agent):
+    agent = make_navrl_agent()
+    start = copies(agent)
+    assert not agent.policy.eval().training
+    assert all((step == 0.0).all() for step in moved(agent, start).values())
+
+
+def test_the_seam_behind_the_drone_can_be_closed(make_navrl_agent):
+    """With agent.lidar_encoder=cnn_circular the weights fit, and beam 35 is the neighbour of beam 0."""
+    plain, closed = make_navrl_agent(), make_navrl_agent(lidar_encoder="cnn_circular")
+    closed.load_state_dict(plain.state_dict())
+    scan = torch.zeros(1, 1, 36, 4)
+    beside = scan.clone()
+    beside[0, 0, 35] = 4.0
+    ahead = [
+        agent.policy.trunk.features.scan.layers[0](each)[0, :, 0]
+        for agent in (plain, closed)
+        for each in (scan, beside)
+    ]
+    assert torch.equal(ahead[0], ahead[1])
+    assert not torch.equal(ahead[2], ahead[3])

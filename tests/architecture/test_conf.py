@@ -1,0 +1,163 @@
+"""Every YAML option says what its constructor wants: no key more, no key less."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from navrl.config import compose
+from navrl.config.build import ConfigError
+from navrl.config.compose import to_json
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+GROUPS = (
+    *("env", "agent", "scenario", "reward", "opponent"),
+    *("observation", "action", "curriculum", "collector", "checkpoint", "rollouts", "logger"),
+)
+
+# Keyword-only parameters that the code supplies when it calls what a `_partial_: true` node gives,
+# so that no YAML may set them. Positional parameters of partials are always supplied by the code.
+RUNTIME = {
+    "env": {"num_envs", "device", "seed"},
+    "agent": {"observation_spec", "action_spec", "device", "num_iterations"},
+    "curriculum": {"env", "agent", "measure"},
+    "collector": {"env", "policy", "rollout_steps", "total_frames"},
+    "checkpoint": {"directory"},
+    "rollouts": {"directory"},
+    "logger": {"directory", "name", "config"},
+}
+
+
+def options(group):
+    """The option files of a group, as 'combat' or 'scripted/pursuit'."""
+    files = sorted((CONF / group).rglob("*.yaml"))
+    return [file.relative_to(CONF / group).with_suffix("").as_posix() for file in files]
+
+
+def load(group, option):
+    """One option as plain data; composed when it has a defaults list of its own."""
+    plain = to_json(OmegaConf.load(CONF / group / f"{option}.yaml"))
+    if "defaults" in plain:
+        plain = to_json(compose("train", [f"{group}={option}"])[group])
+    return plain
+
+
+def nodes(value, path):
+    """Every mapping below `value` that has a `_target_`, with its path."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        if "_target_" in value:
+            yield path, value
+        for key, item in value.items():
+            yield from nodes(item, f"{path}.{key}")
+
+
+def parameters_of(node):
+    """The parameters of the node's target, without self."""
+    module, _, name = node["_target_"].rpartition(".")
+    target = getattr(importlib.import_module(module), name)
+    hidden = inspect.isclass(target) and target.__init__ is not object.__init__
+    function = target.__init__ if hidden else target  # a NamedTuple has no __init__ of its own
+    return {
+        parameter.name: parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "self"
+    }
+
+
+def differences(node, runtime):
+    """What the node lacks, and what it has that its target does not want set."""
+    keys = {key for key in node if key not in ("_target_", "_partial_")}
+    partial = bool(node.get("_partial_"))
+    wanted = set()
+    for name, parameter in parameters_of(node).items():
+        if parameter.default is not parameter.empty or parameter.kind in (
+            parameter.VAR_KEYWORD,
+            parameter.VAR_POSITIONAL,
+        ):
+            continue
+        supplied = partial and (name in runtime or parameter.kind is not parameter.KEYWORD_ONLY)
+        wanted |= set() if supplied else {name}
+    return sorted(f"missing {name}" for name in wanted - keys) + sorted(
+        f"unwanted {name}" for name in keys - wanted
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "option"), [(group, option) for group in GROUPS for option in options(group)]
+)
+def test_option_matches_its_constructor(group, option):
+    wrong = {
+        f"{path} ({node['_target_']})": found
+        for path, node in nodes(load(group, option), group)
+        if (found := differences(node, RUNTIME.get(group, set())))
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("group", sorted(RUNTIME))
+def test_runtime_names_are_parameters_of_some_constructor(group):
+    if not options(group):
+        pytest.skip(f"conf/{group} is empty")
+    known = {
+        name
+        for option in options(group)
+        for _, node in nodes(load(group, option), group)
+        for name in parameters_of(node)
+    }
+    assert RUNTIME[group] <= known
+
+
+@pytest.mark.parametrize("group", ["experiment", "sweep"])
+def test_every_preset_composes(group):
+    for option in options(group):
+        compose("train", [f"{group}={option}"])
+
+
+def test_commands_compose():
+    compose("train")
+    compose("evaluate", ["policy=somewhere"])
+
+
+def test_every_env_has_a_reward_of_its_name():
+    assert set(options("env")) <= set(options("reward"))
+
+
+def wants(*, size, speed=1.0):
+    """A target with one parameter to set and one that has its default in the code."""
+
+
+def test_a_missing_and_an_unwanted_key_are_both_found():
+    node = {"_target_": f"{__name__}.wants", "sise": 1, "speed": 2.0}
+    assert differences(node, set()) == ["missing size", "unwanted sise", "unwanted speed"]
+    node = {"_target_": f"{__name__}.wants", "_partial_": True}
+    assert differences(node, {"size"}) == []
+
+
+def test_the_names_that_others_give_it_are_understood():
+    with pytest.raises(ConfigError, match=r"'agent\.gamma'; did you mean 'agent\.discount'"):
+        compose("train", ["agent.gamma=0.9"])
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        (
+            "collector.memory_mb=100",
+            "'collector.memory_mb' is an option of collector=auto; choose it, or leave "
+            "collector.memory_mb= out",
+        ),
+        (
+            "env.reward_split=team",
+            "'env.reward_split' is an option of env=coverage, coverage_compat, coverage_relay; choose "
+            "one of them, or leave env.reward_split= out",
+        ),
+    ],
+)
+def test_an_option_of_another_choice_names_that_choice(override, sentence):
+    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
+        compose("train", [override])

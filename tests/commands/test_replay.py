@@ -1,0 +1,187 @@
+"""The replay command: one episode, one file, and plain words about anything wrong."""
+
+import json
+import re
+
+import pytest
+
+import navrl.commands.replay
+import navrl.train
+from tests.command_line import command
+
+COARSE = "env.sim.tick_s=0.25"
+SHORT = ("--set", "scenario.range_m=[12000,14000]", "env.sim.time_limit_s=30", COARSE)
+
+
+@pytest.fixture
+def replay(tmp_path, monkeypatch, capsys):
+    """replay(*arguments) -> (exit code, what it printed), in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(navrl.commands.replay, "SEARCHED", 6)
+
+    def run(*arguments):
+        try:
+            code = navrl.commands.replay.main(list(arguments))
+        except SystemExit as stopped:  # --help
+            code = stopped.code
+        return code, capsys.readouterr()
+
+    return run
+
+
+def data_of(path):
+    """What the page's scripts read."""
+    (found,) = re.findall(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
+    return json.loads(found)
+
+
+def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
+    code, printed = replay("scripted:straight", "--opponent", "crank", "--seed", "3", *SHORT)
+    assert code == 0, printed.err
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    # Another for other fights.
+    name = "straight-crank-range_m=12000,14000-time_limit_s=30-tick_s=0.25-seed3.html"
+    assert file == tmp_path / "outputs/replays" / name
+    data = data_of(file)
+    assert data["title"] == "straight against crank"
+    assert data["subtitle"] == "seed 3, episode 0"
+    said, wrote = printed.out.splitlines()
+    assert said == f"straight against crank, seed 3, episode 0: {data['outcome']}"
+    assert wrote.startswith(f"wrote outputs/replays/{name} (")
+    assert [craft["name"] for craft in data["aircraft"]] == ["Red", "Blue"]
+    assert len(data["graphs"]["of"]) == len(data["aircraft"][0]["track"]["t"])
+
+
+def test_a_team_fight_shows_everybody(replay, tmp_path):
+    team = ("--set", "env.team_size=2", "env.sim.channels=2", "env.sim.time_limit_s=10", COARSE)
+    code, printed = replay("scripted:crank", "--opponent", "crank", "--output", "t.html", *team)
+    assert code == 0, printed.err
+    data = data_of(tmp_path / "t.html")
+    assert [craft["name"] for craft in data["aircraft"]] == ["Red 1", "Red 2", "Blue 1", "Blue 2"]
+    assert [craft["side"] for craft in data["aircraft"]] == [0, 0, 1, 1]
+    paths = {tuple(craft["track"]["x"]) for craft in data["aircraft"]}
+    assert len(paths) == 4, "each flies its own way"
+
+
+def test_the_choice_names_the_opponent_and_a_checkpoint_can_be_any(replay, tmp_path):
+    tiny = (
+        "experiment=debug",
+        "logger=none",
+        "console=none",
+        "eval_opponents=[]",
+        "total_frames=256",
+    )
+    near = ("scenario.range_m=[12000,14000]", "env.sim.time_limit_s=8", COARSE, "opponent=scripts")
+    options = (*tiny, *near, "checkpoint.save_every=1", "hydra.run.dir=outputs/run")
+    assert command(navrl.train.main, *options) == 0
+    first = "outputs/run/checkpoints/step_000000000128.ckpt"
+    for opponent, told in {
+        None: "scripts",
+        "checkpoint": "run/step_000000000256",
+        f"checkpoint:{first}": "run/step_000000000128",
+    }.items():
+        chosen = () if opponent is None else ("--opponent", opponent)
+        code, printed = replay("run", *chosen, "--output", "page.html")
+        assert code == 0, printed.err
+        assert printed.out.startswith(f"ppo after 256 frames against {told}, seed ")
+        assert data_of(tmp_path / "page.html")["title"].endswith(f" against {told}")
+    code, printed = replay("run", "--opponent", "checkpoint:nobody")
+    assert code == 2
+    assert "opponent.checkpoint = nobody: no run" in printed.err
+
+
+def test_the_same_episode_is_the_same_file_and_another_is_not(replay, tmp_path):
+    for name, seed, episode in (("a", 1, 0), ("b", 1, 0), ("c", 2, 0), ("d", 1, 1)):
+        arguments = ("scripted:pursuit", "--opponent", "crank", "--output", f"{name}.html")
+        choice = ("--seed", str(seed), "--episode", str(episode))
+        assert replay(*arguments, *choice, *SHORT)[0] == 0
+    one, same, *others = (data_of(tmp_path / f"{name}.html")["aircraft"] for name in "abcd")
+    assert one == same
+    assert all(one != other for other in others)
+
+
+def test_an_outcome_is_searched_and_plays_alike_on_its_own(replay, tmp_path):
+    arguments = ("scripted:straight", "--opponent", "crank", *SHORT)
+    code, printed = replay("--outcome", "loss", "--output", "found.html", *arguments)
+    assert code == 0, printed.err
+    found = data_of(tmp_path / "found.html")
+    assert printed.err.splitlines()[0] == "making the env, then playing 6 episodes"
+    assert found["winner"] == 1
+    episode = re.search(r"episode (\d+)", found["subtitle"])[1]
+    assert replay("--episode", episode, "--output", "alone.html", *arguments)[0] == 0
+    assert data_of(tmp_path / "alone.html")["outcome"] == found["outcome"]
+
+
+def test_an_outcome_that_never_comes(replay, tmp_path):
+    code, printed = replay("scripted:straight", "--opponent", "crank", "--outcome", "win", *SHORT)
+    assert code == 2
+    assert re.search(r"^navrl: error: no win in 6 episodes \(win 0, .*$", printed.err, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_else_can_be_written(replay, tmp_path):
+    code, printed = replay("scripted:random", "--opponent", "straight", "--acmi", *SHORT)
+    assert code == 0, printed.err
+    written = re.findall(r"wrote (\S+) ", printed.out)
+    assert [name.rpartition(".")[2] for name in written] == ["html", "acmi"]
+    assert (
+        (tmp_path / written[1]).read_text(encoding="utf-8").startswith("FileType=text/acmi/tacview")
+    )
+
+
+def test_a_run_keeps_its_replays(tmp_path):
+    run = tmp_path / "outputs/combat-ppo/one"
+    label = str(run / "checkpoints/step_000000001024.ckpt")
+    place = navrl.commands.replay._default_output
+    assert place({}, label, "crank", 7, 0) == run / "replays/crank-seed7.html"
+    assert place({}, label, "crank", 7, 2) == run / "replays/crank-seed7-episode2.html"
+    stray = place({}, "/somewhere/best.ckpt", "crank", 7, 0)
+    assert stray.as_posix() == "outputs/replays/best-crank-seed7.html"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere"], "'nowhere'"),
+        ([__file__], "is not a file of navrl"),
+        (["lastest"], "did you mean 'latest'?"),
+        (["scripted:crank", "--outcome", "wins"], "did you mean 'win'?"),
+        (["scripted:crank", "--out", "a.html"], "--out"),
+        (["scripted:greedy", "--env", "combat"], "'greedy' is at home in env=navigation"),
+        (["scripted:mixture"], "Unknown scripted policy 'mixture'; available: crank, "),
+        (["scripted:crnk"], "Unknown scripted policy 'crnk'"),
+        (["scripted:gredy"], "did you mean 'greedy'?"),
+        (["scripted:crank", "--opponent", "cranky"], "did you mean 'crank'?"),
+        (["scripted:crank", "--opponnent", "crank"], "did you mean '--opponent'?"),
+        (["scripted:crank", "--seed", "-1"], "change --seed"),
+        (["scripted:crank", "--seed", "one"], "--seed"),
+        (["scripted:crank", "--outcome", "glory"], "win"),
+        (["scripted:crank", "--output", "a.mp4"], ".html"),
+        (["scripted:crank", "--output", "no/such/folder.html"], "existing folder"),
+        (["scripted:crank", "--set", "env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
+        (["scripted:crank", "--set", "chanels"], "key=value"),
+        (["latest", "--set", "env.sim.channels=2"], "scripted:<name>"),
+    ],
+)
+def test_bad_input_is_one_sentence(replay, tmp_path, arguments, sentence):
+    code, printed = replay(*arguments)
+    assert code == 2
+    (error,) = (line for line in printed.err.splitlines() if not line.startswith("making the env"))
+    assert error.startswith("navrl: error: ")
+    assert sentence in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_checkpoints_is_one_sentence(replay, tmp_path):
+    (tmp_path / "outputs/run/checkpoints").mkdir(parents=True)
+    (tmp_path / "outputs/run/config.yaml").write_text("")
+    code, printed = replay("run")
+    assert code == 2
+    assert printed.err.startswith("navrl: error: no intact checkpoint in outputs/run")
+    assert len(printed.err.strip().splitlines()) == 1
+
+
+def test_help_shows_examples(replay):
+    code, printed = replay("--help")
+    assert code == 0
+    assert "navrl replay best --opponent crank --outcome loss" in printed.out

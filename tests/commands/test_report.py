@@ -1,0 +1,115 @@
+"""navrl report: which runs it finds, what it writes of them, and plain words where there is nothing."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from navrl.commands.report import main
+from tests.runs import write_run
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def data_of(folder):
+    """What the page shows."""
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def table(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_one_run_and_its_tables(tmp_path, capsys):
+    run = write_run(tmp_path / "outputs/alice_and_bob-hmasd/one")
+    assert main([str(run)]) == 0
+    assert "report.html and tables beside it (12 rounds)" in capsys.readouterr().out
+    folder = run / "report"
+    rounds = table(folder / "rounds.csv")
+    assert [int(row["frames"]) for row in rounds] == [1000 * i for i in range(1, 13)]
+    assert float(rounds[5]["episode/success"]) == 0.45
+    assert [row["eval/success"] for row in rounds if row["eval/success"]] == ["0.5"]
+    assert rounds[5]["eval/success"] == "0.5", "what came late is in the row that it belongs to"
+    rewards = table(folder / "reward_components.csv")
+    assert [*rewards[0]] == [
+        "run",
+        "label",
+        "seed",
+        "iteration",
+        "frames",
+        "reward/team",
+        "reward/diamond",
+    ]
+    assert rewards[0]["reward/diamond"] == ""
+    assert float(rewards[1]["reward/diamond"]) == 0.0
+    assert len(table(folder / "episodes.csv")) == 12
+    (skills,) = json.loads((folder / "skill_usage.json").read_text()).values()
+    assert skills["frames"] == [1000 * i for i in range(1, 13)]
+    assert skills["usage_Z_1"][-1] == 0.5
+    data = data_of(folder)
+    assert (data["title"], data["groups"][0]["runs"]) == ("alice_and_bob with hmasd", 1)
+    assert data["subtitle"].endswith("12k frames")
+
+
+def test_a_sweep_is_grouped_by_what_is_not_a_seed(tmp_path):
+    for number, (agent, seed) in enumerate([(a, s) for a in ("hmasd", "mappo") for s in (1, 2, 3)]):
+        write_run(
+            tmp_path / f"multirun/x/today/{number}", agent=agent, seed=seed, said=["console=none"]
+        )
+    write_run(tmp_path / "multirun/x/today/10", seed=4, said=["agent.k=5"])
+    assert main(["multirun/x/today"]) == 0
+    data = data_of(tmp_path / "multirun/x/today/report")
+    found = [(group["label"], group["runs"]) for group in data["groups"]]
+    assert found == [("hmasd", 3), ("mappo", 3), ("hmasd agent.k=5", 1)]
+    assert [run["name"] for run in data["table"]] == ["0", "1", "2", "3", "4", "5", "10"]
+    assert [final["mean"] for final in data["finals"]] == [0.92, 0.92, 0.94]
+    assert data["title"] == "7 runs of alice_and_bob with hmasd and mappo"
+
+
+def test_several_runs_are_reported_where_one_is_told(tmp_path):
+    runs = [str(write_run(tmp_path / name / "same", agent="ppo")) for name in ("a", "b")]
+    assert main([*runs, runs[0], "--output", "both"]) == 0
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
+        *("episodes.csv", "report.html", "reward_components.csv", "rounds.csv"),
+    ]
+    assert {row["run"] for row in table(tmp_path / "both/rounds.csv")} == {"a/same", "b/same"}
+    assert main(runs) == 0
+    assert (tmp_path / "report/report.html").is_file()
+
+
+def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
+    run = write_run(tmp_path / "run")
+    for _ in range(2):
+        assert main([str(run)]) == 0
+    assert len(data_of(run / "report")["table"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere"], "nowhere"),
+        (["latest"], "no run below outputs"),
+        (["empty"], "empty holds no metrics.jsonl; expected a run, or a folder with runs"),
+        (["young"], "young has logged nothing yet; expected a round or more"),
+        (["foreign"], "foreign is not described by its config.yaml and overrides.yaml"),
+        (["run", "--output", "a/b/c"], "--output a/b/c; expected a folder in an existing one"),
+        (["run", "--outputs", "x"], "did you mean '--output'"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path, capsys, arguments, sentence):
+    write_run(tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    (write_run(tmp_path / "young") / "metrics.jsonl").write_text("{torn")
+    (write_run(tmp_path / "foreign") / "config.yaml").write_text("- a\n- [")
+    before = sorted(tmp_path.rglob("*"))
+    assert main(arguments) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("navrl: error: ")
+    assert sentence in line
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,29 @@
+"""Policies on the other side cost no host synchronisation: shown on fake CUDA tensors, without a GPU.
+
+That the audit sees what waits is shown in tests/collectors/test_cuda_audit.py.
+"""
+
+import pytest
+
+from tests.collectors.cuda_audit import audited
+from tests.envs.combat.opponents import cuda_seats
+
+
+@pytest.fixture(scope="module")
+def report():
+    """What the audit found, or a skip where this torch cannot be audited."""
+    return audited(cuda_seats.main)
+
+
+@pytest.mark.parametrize(
+    ("opponent", "asked"),
+    [
+        ("crank", []),
+        ("checkpoint", 2 * [8]),
+        ("league", 2 * [4, 2]),
+    ],  # envs, at each of two steps
+)
+def test_collecting_against_it_never_waits_for_the_device(report, opponent, asked):
+    assert report[opponent]["events"] == []
+    assert report[opponent]["devices"] == ["cuda:0"]
+    assert report[opponent]["asked"] == asked

@@ -1,0 +1,272 @@
+"""The league pilot: who acts where, and who is named as the opponent of an episode."""
+
+from contextlib import ExitStack
+
+import pytest
+import torch
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.league import CHANGED, NEAREST, SCRIPTED, Block, League
+from navrl.envs.combat.opponents.mixture import Mixture
+from navrl.envs.core.random import episode_key
+from tests.curriculum.school import make_agent, make_env
+
+N = 12
+PLAN = ((1, 5, 1003), (5, 6, 1001), (9, 11, 1003))  # start, stop, tag; the rest is scripted
+
+
+class Compass(Pilot):
+    """A script that turns by its number and counts how often it was asked."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def initial(self, key):
+        return (torch.zeros_like(key),)
+
+    def act(self, params, state, me, memory):
+        rudder = torch.full(memory[0].shape, self.number / 10.0)
+        return Command(rudder, 1.0 - rudder, memory[0] > 0), (memory[0] + 1,)
+
+
+def keys(episode=0, count=N):
+    env_ids = torch.arange(count)
+    return episode_key(torch.full_like(env_ids, 4), env_ids, torch.full_like(env_ids, episode))
+
+
+def crew(num_envs=N, **changes):
+    """A furnished league of two compasses, and the memories of its first episodes."""
+    scripts = Mixture(pilots={"a": Compass(1), "b": Compass(2)}, weights={"a": 1.0, "b": 1.0})
+    league = League(scripts=scripts, observation=None, action=None, compile_mode="off")
+    league.furnish(num_envs, "cpu")
+    return league
+
+
+def fly(env, decisions):
+    """Everybody somewhere else than at the start."""
+    root = env.reset()
+    for _ in range(decisions):
+        _, root = env.step_and_maybe_reset(root.set("action", env.action_spec.zero()))
+    return root
+
+
+@pytest.fixture
+def game():
+    """An env in mid-flight whose league can be seated, and two different policies for it."""
+    env = make_env(N)
+    env.opponent.furnish(N, "cpu")
+    fly(env, 2)
+    policies = {1001: make_agent(env, seed=1).policy, 1003: make_agent(env, seed=3).policy}
+    return env, policies
+
+
+def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
+    env, policies = game
+    league, state = env.opponent, env.combat_state
+    memory = env._world.state.memories[0]
+    league.seat([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
+    frames = league._seat.frames(env.params, state, 1)
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        command, after = league.act(env.params, state, 1, memory)
+        alone = {
+            tag: league._seat.command(policy.get_dist(frames)) for tag, policy in policies.items()
+        }
+    alone[SCRIPTED], remembered = league.scripts.act(env.params, state, 1, memory[1:])
+    # They want different things, or nothing could be told from the result.
+    assert len({tuple(each.rudder.tolist()) for each in alone.values()}) == 3
+    owner = [SCRIPTED] * N
+    for start, stop, tag in PLAN:
+        owner[start:stop] = [tag] * (stop - start)
+    for field in ("rudder", "throttle", "fire"):
+        expected = [getattr(alone[tag], field)[i].item() for i, tag in enumerate(owner)]
+        assert getattr(command, field).tolist() == expected
+    assert (command.target == NEAREST).all()
+    assert all(torch.equal(a, b) for a, b in zip(after[1:], remembered, strict=True))
+
+
+def test_without_seats_the_scripts_fly_alone():
+    league = crew()
+    memory = league.initial(keys())
+    command, after = league.act(None, None, 1, memory)
+    expected, _ = league.scripts.act(None, None, 1, memory[1:])
+    assert all(torch.equal(a, b) for a, b in zip(command[:3], expected[:3], strict=True))
+    assert (after[2] == 1).all()
+
+
+def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
+    env, policies = game
+    league, state = env.opponent, env.combat_state
+    memory = env._world.state.memories[0]
+    league.seat([Block(0, N, policies[1001], 1001)])
+    found = {}
+    for mode in (ExplorationType.RANDOM, ExplorationType.DETERMINISTIC):
+        with set_exploration_type(mode):
+            acts = [league.act(env.params, state, 1, memory)[0] for _ in range(12)]
+        found[mode] = {tuple(act.rudder.tolist()) for act in acts}
+    assert len(found[ExplorationType.RANDOM]) > 1
+    assert len(found[ExplorationType.DETERMINISTIC]) == 1
+
+
+class Pointing:
+    """Stands for a policy that always names this target, and for its network and head."""
+
+    def __init__(self, target):
+        self.target, self.head, self.uniform = target, self, torch.zeros(1)
+
+    def trunk(self, frames):
+        return torch.full((len(frames), 1), float(self.target))
+
+    def distribution(self, outputs, frames):
+        return outputs
+
+
+class Pointed:
+    """Stands for a Seat that does as it is told."""
+
+    def frames(self, params, state, me):
+        return torch.zeros(N)
+
+    def command(self, outputs):
+        rudder = torch.full((N,), 0.5)
+        return Command(rudder, rudder, rudder > 0, outputs.squeeze(-1).int())
+
+
+def test_a_policy_names_its_target_and_scripts_take_the_nearest():
+    league = crew()
+    league._seat = Pointed()
+    league.seat([Block(2, 4, Pointing(1), 1000), Block(4, 7, Pointing(0), 1001)])
+    command, _ = league.act(None, None, 1, league.initial(keys()))
+    assert command.target.dtype == torch.int32
+    assert command.target.tolist() == 2 * [NEAREST] + 2 * [1] + 3 * [0] + 5 * [NEAREST]
+
+
+def test_in_teams_every_aircraft_follows_the_policy_in_its_seat():
+    env = make_env(4, "env.team_size=2")
+    env.opponent.furnish(4, "cpu")
+    root = env.reset()
+    policy = make_agent(env, "env.team_size=2", seed=1).policy
+    env.opponent.seat([Block(0, 2, policy, 1000)])
+    column = env.episode_keys.index("_opponent")
+    for _ in range(14):
+        frame, root = env.step_and_maybe_reset(policy(root))
+    tags = frame["next", "episode"][:, column].tolist()
+    assert tags[:2] == [1000.0, 1000.0]
+    chosen = torch.stack([memory[1] for memory in env._world.state.memories])
+    found = env.step_and_maybe_reset(policy(root))[0]["next", "episode"][2:, column]
+    # Mates draw their scripts apart, and a team of two kinds is nobody's result.
+    expected = torch.where(chosen[0] == chosen[1], chosen[0], -3)[2:].float()
+    assert found.tolist() == expected.tolist()
+
+
+def test_the_tag_of_a_script_is_its_place_also_without_seats():
+    league = crew()
+    bare = League(scripts=league.scripts, observation=None, action=None, compile_mode="off")
+    for pilot in (league, bare):
+        memory = pilot.initial(keys())
+        assert set(memory[1].tolist()) == {0, 1}
+        assert torch.equal(pilot.tag(memory), memory[1])
+
+
+def test_an_episode_whose_seat_changed_hands_is_nobodys_even_when_it_changed_back():
+    league = crew()
+    plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
+    league.seat(plan)
+    memory = league.initial(keys())
+    tags = 1 * [None] + 4 * [1003] + [1001] + 3 * [None] + 2 * [1003] + [None]
+    expected = [memory[1][i].item() if tag is None else tag for i, tag in enumerate(tags)]
+    assert league.tag(memory).tolist() == expected
+    league.seat([Block(1, 3, None, 1003), Block(3, 6, None, 1002), Block(9, 11, None, 1003)])
+    once = expected.copy()
+    once[3:6] = 3 * [CHANGED]
+    assert league.tag(memory).tolist() == once
+    league.seat(plan)
+    assert league.tag(memory).tolist() == once, "env 3 to 5 met somebody else on the way"
+    fresh = league.initial(keys())
+    assert league.tag(fresh).tolist() == expected
+    league.seat([])
+    assert league.tag(fresh).tolist() == [
+        fresh[1][i].item() if tag is None else CHANGED for i, tag in enumerate(tags)
+    ]
+
+
+def test_vacating_the_seats_for_other_episodes_leaves_no_trace():
+    league = crew()
+    plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
+    league.seat(plan)
+    memory = league.initial(keys())
+    before = league.tag(memory).tolist(), league.state_dict()["changes"].tolist()
+    with ExitStack() as stack:
+        stack.enter_context(league.vacated())
+        assert league.blocks == []
+        other = league.initial(keys(episode=1))
+        assert torch.equal(league.tag(other), other[1])
+    assert league.blocks == plan
+    assert (league.tag(memory).tolist(), league.state_dict()["changes"].tolist()) == before
+    with pytest.raises(ZeroDivisionError), league.vacated():
+        raise ZeroDivisionError
+    assert league.blocks == plan
+
+
+def test_a_fresh_league_goes_on_counting_where_the_saved_one_was():
+    league, resumed = crew(), crew()
+    plans = [
+        [Block(start, stop, None, tag) for start, stop, tag in PLAN],
+        [Block(0, 4, None, 1004)],
+    ]
+    for plan in plans:
+        league.seat(plan)
+    memory = league.initial(keys())
+    league.seat(plans[0])
+    resumed.seat(plans[0])
+    resumed.load_state_dict(league.state_dict())
+    assert torch.equal(resumed.tag(memory), league.tag(memory))
+    assert CHANGED in league.tag(memory).tolist()
+
+
+def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
+    league = crew()
+    compiled = torch.compile(
+        league.tag, backend="eager", fullgraph=True, dynamic=False, isolate_recompiles=True
+    )
+    memory = league.initial(keys())
+    assert torch.equal(compiled(memory), memory[1])
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        league.seat([Block(0, N, None, 1007)])
+        assert (compiled(memory) == CHANGED).all()
+        assert (compiled(league.initial(keys())) == 1007).all()
+
+
+def test_compiled_every_mate_is_asked_about_itself_whoever_was_first(traced_only):
+    """Graphs are made without a look at numbers; a shared one would repeat the first mate's answers."""
+    states, told, wanted = {}, {}, {}
+    for mode in ("off", "on"):
+        env = make_env(
+            4, "env.team_size=2", f"compile={mode}", "opponent.scripts.weights.straight=0"
+        )
+        env.opponent.furnish(4, "cpu")
+        env.reset()
+        memories = env._world.state.memories
+        states[mode] = state = env.combat_state
+        seats = tuple(zip((2, 3), memories, strict=True))
+        wanted[mode] = [env.opponent.act(env.params, state, me, memory)[0] for me, memory in seats]
+        told[mode] = [
+            env.opponent._seat.frames(env.params, state, me)["observation", "ego"] for me in (2, 3)
+        ]
+    assert torch.equal(states["on"].aircraft.alive, states["off"].aircraft.alive)
+    for mate in range(2):
+        for on, off in zip(wanted["on"][mate], wanted["off"][mate], strict=True):
+            assert torch.allclose(on.float(), off.float(), atol=1e-4)
+        assert torch.allclose(told["on"][mate], told["off"][mate], atol=1e-4)
+    assert not torch.equal(told["on"][0], told["on"][1])
+
+
+def test_a_command_names_a_target_before_and_after_policies_are_seated(game):
+    """Else the env's graph, made for the one kind, would not look at the targets of the other."""
+    env, policies = game
+    memory = env._world.state.memories[0]
+    scripted, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
+    env.opponent.seat([Block(0, N, policies[1001], 1001)])
+    seated, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
+    assert scripted.target.dtype == seated.target.dtype == torch.int32
+    assert (scripted.target == NEAREST).all()

@@ -1,0 +1,216 @@
+"""The mixture: which pilot an episode draws, and that the others go on thinking."""
+
+import math
+from itertools import combinations
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+
+from navrl.config import compose
+from navrl.config.compose import build, to_json
+from navrl.envs.combat.opponents.base import Command, Pilot, draw_thresholds, pilot_key, team_key
+from navrl.envs.combat.opponents.mixture import Mixture
+from navrl.envs.combat.opponents.straight import Straight
+from navrl.envs.core import random
+from navrl.envs.core.random import episode_key
+from tests.envs.combat.opponents.pictures import NAMES, pilot
+from tests.envs.combat.sim.duels import opening, read_yaml, shipped_params
+from tests.envs.conftest import configuration
+
+PARAMS = shipped_params()
+
+
+class Counting(Pilot):
+    """Commands its number as rudder, and counts its own calls in two memories."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def initial(self, key):
+        return torch.zeros_like(key), torch.full_like(key, self.number)
+
+    def act(self, params, state, me, memory):
+        calls, number = memory
+        rudder = torch.full(calls.shape, self.number / 10.0)
+        command = Command(rudder, 1.0 - rudder, calls % 2 == self.number % 2)
+        return command, (calls + self.number, number)
+
+
+def keys(count, episode=0):
+    env_ids = torch.arange(count)
+    return episode_key(torch.full_like(env_ids, 9), env_ids, torch.full_like(env_ids, episode))
+
+
+def crowd(count):
+    """`count` fights with the enemy to the left, beyond the reach of any missile."""
+    return opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * count, [(0.0, 0.0, 0.0, 300.0)] * count)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """Composed as a run composes it, ready to fly."""
+    mixture = build(compose("train", ["opponent=scripts"]).opponent)
+    mixture.prepare(PARAMS, "cpu")
+    return mixture
+
+
+@pytest.mark.parametrize(
+    ("weights", "shares"),
+    [
+        ({"a": 0.1, "b": 0.3, "c": 0.6}, [0.1, 0.3, 0.6]),
+        ({"c": 6, "a": 1, "b": 3}, [0.1, 0.3, 0.6]),  # by name, not by order; any sum
+        ({"a": 0.0, "b": 1.0, "c": 0.0}, [0.0, 1.0, 0.0]),
+    ],
+)
+def test_pilots_are_drawn_as_often_as_their_weights_say(weights, shares):
+    count = 20_000
+    mixture = Mixture(pilots={name: Straight() for name in "abc"}, weights=weights)
+    choice = mixture.initial(keys(count))[0]
+    for index, share in enumerate(shares):
+        found = (choice == index).double().mean().item()
+        assert found == pytest.approx(share, abs=5.0 * math.sqrt(share * (1.0 - share) / count))
+
+
+@pytest.mark.parametrize("opponent", ["mixture", "league"])
+def test_a_team_flies_one_script_with_thresholds_of_everybodys_own(opponent):
+    config = configuration(
+        "env=combat", "env.team_size=4", f"opponent={opponent}", "scenario=mixture"
+    )
+    env = build(config.env)(num_envs=60, device="cpu", seed=0)
+    told = env.reset()["episode"][:, env.episode_keys.index("_opponent")]
+    memories = env._world.state.memories
+    tags = [env.opponent.tag(memory).float() for memory in memories]
+    assert len(tags) == 4
+    assert all(torch.equal(tag, told) for tag in tags)
+    assert len(told.unique()) > 2
+    drawn = [memory[-1] for memory in memories]  # a threshold
+    assert all((one != other).float().mean() > 0.9 for one, other in combinations(drawn, 2))
+
+
+def test_the_pilots_of_a_team_draw_independently_of_each_other_and_of_the_opening():
+    bounds = [(0.0, 1.0)] * 2
+    drawn = [
+        torch.stack(draw_thresholds(pilot_key(keys(4000), number), bounds)) for number in range(8)
+    ]
+    opening_draws = random.uniform(keys(4000), random.SCENARIO, 2)
+    correlation = torch.corrcoef(torch.cat([*drawn, opening_draws])) - torch.eye(18)
+    assert correlation.abs().max() < 5.0 / math.sqrt(4000)
+    assert torch.equal(pilot_key(keys(9), 0), keys(9))
+    assert all(torch.equal(team_key(pilot_key(keys(9), n)), team_key(keys(9))) for n in range(8))
+
+
+def test_an_episode_keeps_its_pilot_and_the_next_one_draws_again():
+    mixture = Mixture(pilots={n: Counting(i) for i, n in enumerate("ab")}, weights={"a": 1, "b": 1})
+    state, first = crowd(500), mixture.initial(keys(500))
+    memory = first
+    for _ in range(3):
+        _, memory = mixture.act(PARAMS, state, 1, memory)
+        assert torch.equal(memory[0], first[0])
+    assert torch.equal(mixture.initial(keys(500))[0], first[0])
+    changed = (mixture.initial(keys(500, episode=1))[0] != first[0]).double().mean().item()
+    assert changed == pytest.approx(0.5, abs=5.0 * math.sqrt(0.25 / 500))
+
+
+def test_the_drawn_pilot_is_obeyed_and_all_memories_go_on():
+    pilots = {name: Counting(number) for name, number in (("a", 3), ("b", 5), ("c", 8))}
+    mixture = Mixture(pilots=pilots, weights={"a": 1, "b": 1, "c": 1})
+    state, memory = crowd(300), mixture.initial(keys(300))
+    number = torch.tensor([3, 5, 8])[memory[0].long()]
+    for calls in range(4):
+        command, memory = mixture.act(PARAMS, state, 1, memory)
+        assert torch.equal(command.rudder, number / 10.0)
+        assert torch.equal(command.throttle, 1.0 - number / 10.0)
+        assert torch.equal(command.fire, (calls * number) % 2 == number % 2)
+        counts = torch.stack(memory[1:])  # calls and number of a, then of b, then of c
+        done = calls + 1
+        expected = torch.tensor([3 * done, 3, 5 * done, 5, 8 * done, 8])
+        assert torch.equal(counts, expected.unsqueeze(-1).expand(6, 300))
+
+
+def test_the_shipped_mixture_commands_what_its_pilots_command(shipped):
+    mixture, state = shipped, crowd(400)
+    mixture.set_weights(dict.fromkeys(NAMES, 1.0))
+    memory = mixture.initial(keys(400))
+    command, after = mixture.act(PARAMS, state, 1, memory)
+    assert len(memory) == len(after)
+    for index, name in enumerate(NAMES):
+        alone = pilot(name)
+        found, _ = alone.act(PARAMS, state, 1, alone.initial(keys(400)))
+        mine = memory[0] == index
+        assert 20 < mine.sum() < 80
+        assert torch.equal(command.rudder[mine], found.rudder[mine])
+        assert torch.equal(command.fire[mine], found.fire[mine])
+
+
+def test_the_shipped_mixture_repeats_no_number():
+    assert tuple(read_yaml("opponent/scripts.yaml")["weights"]) == NAMES
+    composed = to_json(compose("train", ["opponent=scripts"]))["opponent"]["pilots"]
+    assert list(composed) == list(NAMES)
+    assert all(composed[name] == read_yaml(f"opponent/{name}.yaml") for name in NAMES)
+
+
+def test_one_number_of_one_pilot_can_be_changed():
+    overrides = ["opponent=scripts", "opponent.pilots.phase2.support_s=[1.0,1.5]"]
+    assert compose("train", overrides).opponent.pilots.phase2.support_s == [1.0, 1.5]
+
+
+def test_a_curriculum_changes_the_weights_of_the_episodes_that_begin_from_now_on():
+    pilots = {name: Counting(number) for number, name in enumerate("abc")}
+    mixture = Mixture(pilots=pilots, weights={"a": 1, "b": 1, "c": 1})
+    held, old = mixture.weights.tensor, mixture.initial(keys(300))
+    assert mixture.tag(old).unique().tolist() == [0, 1, 2]
+    mixture.set_weights({"c": 0.0, "b": 2.0, "a": 0.0})
+    assert mixture.weights.tensor is held  # a compiled step reads this very tensor
+    assert mixture.initial(keys(300))[0].unique().tolist() == [1]
+    _, after = mixture.act(PARAMS, crowd(300), 1, old)
+    assert torch.equal(after[0], old[0])
+    with pytest.raises(ValueError, match=r"change opponent\.weights$"):
+        mixture.set_weights({"a": 1.0})
+
+
+def test_it_is_one_graph_that_outlives_a_change_of_weights(shipped):
+    graphs = CompileCounter()
+    state = crowd(50)
+
+    def decision(key):
+        return shipped.act(PARAMS, state, 1, shipped.initial(key))
+
+    compiled = torch.compile(decision, backend=graphs, fullgraph=True, dynamic=False)
+    for weights in (dict.fromkeys(NAMES, 1.0), dict.fromkeys(NAMES, 0.0) | {"stg_rule": 1.0}):
+        shipped.set_weights(weights)
+        (found, memory), (wanted, kept) = compiled(keys(50)), decision(keys(50))
+        assert torch.equal(found.rudder, wanted.rudder)
+        assert torch.equal(found.fire, wanted.fire)
+        assert all(torch.equal(a, b) for a, b in zip(memory, kept, strict=True))
+    assert memory[0].unique().tolist() == [NAMES.index("stg_rule")]
+    assert graphs.frame_count == 1
+
+
+def test_preparing_prepares_the_pilots():
+    class Noting(Counting):
+        seen = ()
+
+        def prepare(self, params, device):
+            self.seen = (params, device)
+
+    pilots = {name: Noting(1) for name in "ab"}
+    Mixture(pilots=pilots, weights={"a": 1, "b": 1}).prepare(PARAMS, "cpu")
+    assert [it.seen for it in pilots.values()] == [(PARAMS, "cpu")] * 2
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"a": 1.0},
+        {"a": 1.0, "b": 1.0, "c": 1.0},
+        {"a": 1.0, "x": 1.0},
+        {"a": 0.0, "b": 0.0},
+        {"a": -1.0, "b": 2.0},
+        {},
+    ],
+    ids=str,
+)
+def test_weights_that_do_not_fit_the_pilots_are_refused(weights):
+    with pytest.raises(ValueError, match=r"\['a', 'b'\]; change opponent\.weights$"):
+        Mixture(pilots={"a": Straight(), "b": Straight()}, weights=weights)

@@ -1,0 +1,206 @@
+"""What holds for every scripted pilot, and what `straight` and `pursuit` do."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.envs.combat.match import play
+from navrl.envs.combat.opponents.base import Pilot
+from navrl.envs.combat.opponents.pursuit import Pursuit
+from navrl.envs.combat.opponents.straight import Straight
+from navrl.envs.combat.scenarios import MidRandom
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.state import opening_state
+from tests.envs.combat.opponents.pictures import (
+    NAMES,
+    PARAMS,
+    bearing_of_enemy,
+    command,
+    flown,
+    incoming,
+    keys,
+    picture,
+    pilot,
+)
+from tests.envs.combat.sim.duels import env_rows, options, orders, read_yaml, shipped_params
+
+COUNT = 200
+
+
+def scenario():
+    """The shipped default."""
+    return MidRandom(**options(read_yaml("scenario/mid_random.yaml")))
+
+
+def mirrored(state):
+    """As seen in a mirror: left and right are exchanged."""
+
+    def turned(motion):
+        return motion._replace(y_m=-motion.y_m, sin_heading=-motion.sin_heading)
+
+    return state._replace(
+        aircraft=state.aircraft._replace(
+            motion=turned(state.aircraft.motion), rudder=-state.aircraft.rudder
+        ),
+        missiles=state.missiles._replace(motion=turned(state.missiles.motion)),
+    )
+
+
+@pytest.fixture(scope="module")
+def fight():
+    """Fights 14 s after a first shot of one side, the other or both: missiles are in the air."""
+    state = opening_state(PARAMS, scenario().opening(keys(COUNT), 1))
+    who = torch.arange(COUNT) % 3
+    fire = torch.stack([who != 1, who != 0])
+    for number in range(20):
+        state, _ = advance(PARAMS, state, orders(state, fire=fire & (number == 6)))
+    return state
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_env_is_flown_the_same_in_any_batch(name, fight):
+    subject = pilot(name)
+    whole, after = subject.act(PARAMS, fight, 1, subject.initial(keys(COUNT)))
+    for rows in (slice(0, 7), slice(150, 151), slice(37, COUNT)):
+        part = env_rows(fight, rows)
+        memory = subject.initial(keys(COUNT)[rows])
+        found, kept = subject.act(PARAMS, part, 1, memory)
+        assert torch.equal(found.rudder, whole.rudder[rows])
+        assert torch.equal(found.throttle, whole.throttle[rows])
+        assert torch.equal(found.fire, whole.fire[rows])
+        assert all(torch.equal(a, b[rows]) for a, b in zip(kept, after, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("random", "phase3")])
+def test_in_a_mirror_it_turns_the_other_way(name, fight):
+    subject = pilot(name)
+    memory = subject.initial(keys(COUNT))
+    (found, _), (seen, _) = (
+        subject.act(PARAMS, state, 1, memory) for state in (fight, mirrored(fight))
+    )
+    assert seen.rudder.tolist() == pytest.approx((-found.rudder).tolist(), abs=1e-5)
+    assert torch.equal(seen.throttle, found.throttle)
+    assert torch.equal(seen.fire, found.fire)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_commands_are_in_range_and_it_flies_either_seat(name, fight):
+    subject = pilot(name)
+    for me in (0, 1):
+        found, _ = subject.act(PARAMS, fight, me, subject.initial(keys(COUNT)))
+        assert found.rudder.abs().max() <= 1.0
+        assert found.throttle.min() >= 0.0
+        assert found.throttle.max() <= 1.0
+        assert found.fire.dtype == torch.bool
+        assert found.rudder.shape == found.throttle.shape == found.fire.shape == (COUNT,)
+    assert (name in ("straight", "pursuit")) == (not fires_ever(subject))
+
+
+def fires_ever(subject):
+    """Whether it shoots at somebody who flies at it from 40 km."""
+    _, launches = flown(subject, picture(0.0, 40e3), 60)
+    return any(flag[1].item() for flag in launches)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_thresholds_are_drawn_anew_for_every_episode(name):
+    subject = pilot(name)
+    drawn = [f for f in subject.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
+    again = [f for f in subject.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
+    other = [f for f in subject.initial(keys(4000, 1)) if f.is_floating_point() and f.std() > 0.0]
+    shipped = read_yaml(f"opponent/{name}.yaml")
+    ranges = {key: pair for key, pair in shipped.items() if isinstance(pair, list)}
+    assert len(drawn) == len(ranges)
+    for field, same, new, (key, pair) in zip(drawn, again, other, ranges.items(), strict=True):
+        low, high = sorted(map(math.cos, pair)) if key == "fire_cone_rad" else pair
+        part = (field - low) / (high - low)
+        assert -1e-3 < part.min() < 0.01
+        assert 0.99 < part.max() < 1.001
+        assert part.mean().item() == pytest.approx(0.5, abs=5.0 / math.sqrt(12.0 * 4000))
+        assert torch.equal(field, same)
+        assert (field == new).float().mean() < 0.01
+    if len(drawn) > 1:
+        correlation = torch.corrcoef(torch.stack(drawn)) - torch.eye(len(drawn))
+        assert correlation.abs().max() < 5.0 / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_flies_in_teams_and_at_the_nearest_enemy(name):
+    params = shipped_params(team_size=2, time_limit_s=12.0)
+    subject = pilot(name, params)
+    ends = play(params, scenario(), (subject, subject), keys(5))
+    assert ends.shape == (4, 5)
+    # The nearer of the two enemies is to the left, the farther to the right: it is the left one
+    # that matters.
+    x_m = torch.tensor([[0.0], [0.0], [0.0], [300.0]])
+    y_m = torch.tensor([[26e3], [-27e3], [0.0], [0.0]])
+    heading = torch.tensor([[1.0], [1.0], [1.0], [1.0]])
+    motion = Motion(x_m, y_m, heading, 0.0 * heading, 300.0 * heading)
+    near = opening_state(params, motion)
+    swapped = opening_state(params, motion._replace(y_m=-y_m))
+    memory = subject.initial(keys(1))
+    left, right = (subject.act(params, state, 2, memory)[0].rudder for state in (near, swapped))
+    if name == "straight":
+        assert left == right == 0.0
+    elif name != "random":
+        assert left == 1.0
+        assert right == -1.0
+
+
+@pytest.mark.parametrize("bearing", [0.0, 90.0, -135.0, 180.0])
+def test_straight_never_turns_nor_fires(bearing):
+    state = incoming(picture(bearing, range_m=4e3), bearing, 2e3)
+    assert command(Straight(), state) == (0.0, 1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("bearing", "rudder"),
+    [
+        (0.0, 0.0),
+        (2.5, 0.0),  # 0.05 rad = 2.86 degrees
+        (-2.5, 0.0),
+        (3.2, 1.0),
+        (-3.2, -1.0),
+        (90.0, 1.0),
+        (-170.0, -1.0),
+        (179.0, 1.0),  # dead astern: left, whichever side it is on
+        (-179.0, 1.0),
+        (180.0, 1.0),
+    ],
+)
+def test_pursuit_turns_towards_the_enemy_outside_its_dead_zone(bearing, rudder):
+    pursuit = Pursuit(dead_zone_rad=0.05)
+    assert command(pursuit, picture(bearing, range_m=5e3)) == (rudder, 1.0, False)
+
+
+@pytest.mark.parametrize("bearing", [180.0, 120.0, -60.0])
+def test_pursuit_ends_up_pointing_at_the_enemy(bearing):
+    states, launches = flown(Pursuit(dead_zone_rad=0.05), picture(bearing), 25)
+    # One decision at full rudder turns up to 0.49 rad = 28 degrees, so it may overshoot by that.
+    assert all(abs(bearing_of_enemy(state)) < 28.0 for state in states[-10:])
+    assert not any(flag[1].item() for flag in launches)
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold", "pair"),
+    [
+        ("crank", "fire_fraction", [1.5, 1.0]),
+        ("crank", "fire_fraction", [-5.0, -3.0]),
+        ("crank", "crank_angle_rad", [0.5, 50.0]),  # degrees, by mistake
+        ("crank_seed", "fire_pause_s", [3.0]),
+        ("phase2", "support_s", [math.nan, 1.0]),
+        ("phase3", "snake_period_s", [0.0, 4.0]),  # divides by it
+        ("random", "hold_s", [0.0, 4.0]),
+        ("random", "fire_interval_s", [9.0, 1.0]),
+        ("stg_rule", "attack_margin_m", [0.0, -500.0]),
+        ("stg_rule", "turn_out_fraction", [-1.0, 1.0]),
+    ],
+)
+def test_impossible_thresholds_are_named(name, threshold, pair):
+    node = read_yaml(f"opponent/{name}.yaml")
+    target = Pilot.__subclasses__()
+    (maker,) = (one for one in target if node["_target_"].endswith(f".{one.__name__}"))
+    with pytest.raises(ValueError, match=f"^{threshold} = .*; change {threshold}$"):
+        maker(**(options(node) | {threshold: pair}))

@@ -1,0 +1,52 @@
+"""`random`: uniform, held for a while, and the same in every batch."""
+
+import pytest
+import torch
+
+from tests.envs.combat.opponents.pictures import PARAMS, keys, pilot
+from tests.envs.combat.sim.duels import opening
+
+COUNT = 2000
+
+
+def commands(subject, seconds, count=COUNT, episode=0):
+    """Rudder and fire (seconds, N)."""
+    state = opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * count, [(0.0, 0.0, 0.0, 300.0)] * count)
+    memory, found = subject.initial(keys(count, episode)), []
+    for second in range(seconds):
+        state = state._replace(decision=torch.full_like(state.decision, second))
+        command, memory = subject.act(PARAMS, state, 1, memory)
+        found.append(command)
+    assert all((command.throttle == 1.0).all() for command in found)
+    return torch.stack([c.rudder for c in found]), torch.stack([c.fire for c in found])
+
+
+def test_the_rudder_is_uniform():
+    rudder, _ = commands(pilot("random", hold_s=1.0), 20)
+    share = torch.histc(rudder, 10, -1.0, 1.0) / rudder.numel()
+    assert share.sum() == pytest.approx(1.0)
+    assert share.sub(0.1).abs().max() < 5.0 * (0.1 * 0.9 / rudder.numel()) ** 0.5
+
+
+def test_it_holds_a_rudder_for_its_time_and_then_takes_another():
+    rudder, _ = commands(pilot("random", hold_s=3.0), 9)
+    assert (rudder[[0, 3, 6]] == rudder[[2, 5, 8]]).all()
+    assert (rudder[[2, 5]] == rudder[[3, 6]]).float().mean() < 0.01
+    followed = torch.corrcoef(torch.stack([rudder[0], rudder[3], rudder[6]])) - torch.eye(3)
+    assert followed.abs().max() < 5.0 / COUNT**0.5
+
+
+def test_it_pulls_the_trigger_once_in_its_mean_time():
+    _, fire = commands(pilot("random", fire_interval_s=20.0), 40)
+    assert fire.float().mean().item() == pytest.approx(
+        0.05, abs=5.0 * (0.05 * 0.95 / fire.numel()) ** 0.5
+    )
+    together = (fire[1:] & fire[:-1]).float().mean().item()
+    assert together == pytest.approx(0.0025, abs=5.0 * (0.0025 / fire.numel()) ** 0.5)
+
+
+def test_an_episode_can_be_played_again_and_the_next_is_another():
+    subject = pilot("random")
+    first, again, other = (commands(subject, 5, 50, episode) for episode in (0, 0, 1))
+    assert torch.equal(first[0], again[0])
+    assert (first[0] == other[0]).float().mean() < 0.01

@@ -1,0 +1,234 @@
+"""The arc of `fly` against closed forms, a fine numerical integration and conservation laws."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from navrl.envs.combat.sim.flight import Body, Motion, check_step, fly, renormalised
+from tests.envs.combat.sim.duels import shipped_params
+
+FIGHTER = Body(
+    terminal_speed_mps=400.0,
+    turn_radius_m=1000.0,
+    thrust_mps2=14.7,
+    lift_to_drag=5.0,
+    max_load_g=None,
+)
+MISSILE = Body(
+    terminal_speed_mps=400.0,
+    turn_radius_m=1000.0,
+    thrust_mps2=147.0,
+    lift_to_drag=2.0,
+    max_load_g=None,
+)
+DRAG = 9.8 / 400.0**2
+GRID = list(
+    itertools.product([-1.0, -0.4, 0.0, 0.7, 1.0], [0.0, 0.35, 1.0], [60.0, 200.0, 489.0, 1500.0])
+)  # rudder, part of the thrust, speed
+
+
+def drag_of(body, rudder):
+    """Cd0 + k (u / R)^2 with k = 1 / (4 Cd0 (L/D)^2)."""
+    return DRAG + (rudder / body.turn_radius_m) ** 2 / (4.0 * DRAG * body.lift_to_drag**2)
+
+
+def closed_form(body, rudder, thrust, v, dt):
+    """Speed, path, turn and displacement in the body's first frame, by tanh, sinh and log1p."""
+    c = drag_of(body, rudder)
+    if thrust > 0.0:
+        vi, a = math.sqrt(thrust / c), math.sqrt(thrust * c)
+        t = math.tanh(a * dt)
+        speed = vi * (v + vi * t) / (vi + v * t)
+        path = math.log1p(2.0 * math.sinh(a * dt / 2) ** 2 + v / vi * math.sinh(a * dt)) / c
+    else:
+        speed = v / (1.0 + c * v * dt)
+        path = math.log1p(c * v * dt) / c
+    half = rudder * path / (2.0 * body.turn_radius_m)
+    chord = path * (math.sin(half) / half if half else 1.0)
+    return speed, path, 2.0 * half, chord * math.cos(half), chord * math.sin(half)
+
+
+def runge_kutta(body, rudder, thrust, v, dt, steps=400):
+    """Speed, path, turn and displacement by fourth-order Runge-Kutta of the equations of motion."""
+    c, step = drag_of(body, rudder), dt / steps
+
+    def slope(y):
+        speed, _, heading, _, _ = y
+        return (
+            thrust - c * speed * speed,
+            speed,
+            speed * rudder / body.turn_radius_m,
+            speed * math.cos(heading),
+            speed * math.sin(heading),
+        )
+
+    def moved(y, k, h):
+        return tuple(a + h * b for a, b in zip(y, k, strict=True))
+
+    y = (v, 0.0, 0.0, 0.0, 0.0)
+    for _ in range(steps):
+        k1 = slope(y)
+        k2 = slope(moved(y, k1, step / 2))
+        k3 = slope(moved(y, k2, step / 2))
+        k4 = slope(moved(y, k3, step))
+        mean = [(a + 2 * b + 2 * c + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
+        y = moved(y, mean, step)
+    return y
+
+
+def motion(speed, dtype=torch.float32):
+    """Bodies at the origin that point along x."""
+    speed = torch.as_tensor(speed, dtype=dtype)
+    zero = torch.zeros_like(speed)
+    return Motion(zero, zero.clone(), zero + 1.0, zero.clone(), speed)
+
+
+def fly_many(body, start, rudder, thrust, dt, ticks):
+    rudder, thrust = (
+        torch.as_tensor(v).to(start.x_m).expand_as(start.x_m) for v in (rudder, thrust)
+    )
+    for _ in range(ticks):
+        start = renormalised(fly(body, start, rudder, thrust, dt))
+    return start
+
+
+@pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])
+@pytest.mark.parametrize("dt", [0.01, 0.1, 0.25, 0.5])
+@pytest.mark.parametrize("solution", [closed_form, runge_kutta])
+def test_one_step_equals_the_exact_solution(body, dt, solution):
+    cases = GRID if solution is closed_form else GRID[::3]
+    rudder, part, speed = (torch.tensor(column) for column in zip(*cases, strict=True))
+    steps = 400 if dt > 0.01 else 40
+    found = fly(body, motion(speed), rudder, part * body.thrust_mps2, dt)
+    for index, (u, p, v) in enumerate(cases):
+        extra = (steps,) if solution is runge_kutta else ()
+        end, path, turn, x, y = solution(body, u, p * body.thrust_mps2, v, dt, *extra)
+        assert found.speed_mps[index].item() == pytest.approx(end, rel=1e-5)
+        assert found.x_m[index].item() == pytest.approx(x, abs=1e-5 * path)
+        assert found.y_m[index].item() == pytest.approx(y, abs=1e-5 * path)
+        heading = math.atan2(found.sin_heading[index].item(), found.cos_heading[index].item())
+        assert heading == pytest.approx(turn, abs=1e-5 * abs(turn) + 2e-7)
+
+
+def test_the_shipped_bodies_are_the_ones_of_these_tests():
+    params = shipped_params()
+    assert (params.fighter, params.missile) == (FIGHTER, MISSILE)
+    # 6.125e-5 plus 1 / (4 * 6.125e-5 * 25) = 163.2653 m, and / 4 = 1020.408 m, over 1e6 m^2
+    assert FIGHTER.full_rudder_drag == pytest.approx(2.245153e-4, rel=1e-6)
+    assert MISSILE.full_rudder_drag == pytest.approx(1.0816582e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "rudder", "speed_mps"),
+    [
+        (FIGHTER, 0.0, 489.898),  # 400 sqrt(1.5)
+        (FIGHTER, 1.0, 255.880),  # sqrt(14.7 / 2.245153e-4)
+        (FIGHTER, -1.0, 255.880),
+        (MISSILE, 0.0, 1549.193),  # 400 sqrt(15)
+    ],
+)
+def test_speed_settles_where_thrust_equals_drag(body, rudder, speed_mps):
+    from_both_sides = motion([0.5 * speed_mps, 1.5 * speed_mps])
+    end = fly_many(body, from_both_sides, rudder, body.thrust_mps2, 0.25, 1000)
+    assert end.speed_mps.tolist() == pytest.approx([speed_mps, speed_mps], rel=1e-5)
+
+
+def test_full_rudder_flies_a_circle_of_the_turn_radius_at_any_speed():
+    place = motion([100.0, 300.0, 700.0])
+    for _ in range(200):
+        place = fly(FIGHTER, place, torch.ones(3), torch.full((3,), 14.7), 0.1)
+        # The centre of a left turn that starts at the origin along x is (0, 1000 m).
+        radius_m = torch.hypot(place.x_m, place.y_m - 1000.0)
+        assert radius_m.tolist() == pytest.approx([1000.0] * 3, abs=0.05)
+
+
+def test_the_sustained_turn_is_14_66_degrees_per_second():
+    start = motion([255.880])
+    end = fly_many(FIGHTER, start, 1.0, 14.7, 0.1, 100)
+    # 255.880 m/s / 1000 m = 14.661 deg/s: 146.61 degrees in 10 s
+    assert math.degrees(math.atan2(end.sin_heading, end.cos_heading)) == pytest.approx(
+        146.61, abs=0.01
+    )
+
+
+@pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])
+def test_25_steps_of_10_ms_end_where_one_step_of_250_ms_ends(body):
+    rudder, part, speed = (torch.tensor(column) for column in zip(*GRID, strict=True))
+    thrust = part * body.thrust_mps2
+    many = fly_many(body, motion(speed), rudder, thrust, 0.01, 25)
+    once = fly_many(body, motion(speed), rudder, thrust, 0.25, 1)
+    for fine, coarse, scale in zip(many, once, [400.0, 400.0, 1.0, 1.0, 1600.0], strict=True):
+        assert (fine - coarse).abs().max() < 4e-6 * scale
+
+
+def test_a_coasting_body_loses_speed_exponentially_with_the_path():
+    # dv/dt = -c v^2 and ds/dt = v give dv/ds = -c v; on a circle the path is radius times turn.
+    for rudder in (0.0, 1.0):
+        start = motion([450.0], torch.float64)
+        path, end = 0.0, start
+        for _ in range(60):
+            before = end
+            end = fly_many(FIGHTER, end, rudder, 0.0, 0.1, 1)
+            chord = math.hypot(end.x_m - before.x_m, end.y_m - before.y_m)
+            path += 2000.0 * math.asin(chord / 2000.0) if rudder else chord
+        left = math.exp(-drag_of(FIGHTER, rudder) * path)
+        assert end.speed_mps.item() == pytest.approx(450.0 * left, rel=1e-9)
+
+
+def test_the_heading_stays_a_unit_vector_for_3000_ticks():
+    generator = torch.Generator().manual_seed(5)
+    place = motion(torch.full((64,), 300.0))
+    for _ in range(300):
+        rudder = 2.0 * torch.rand(64, generator=generator) - 1.0
+        for _ in range(10):
+            place = fly(FIGHTER, place, rudder, torch.full((64,), 14.7), 0.1)
+        place = renormalised(place)  # once per decision, as the simulator does
+    length = place.cos_heading.double() ** 2 + place.sin_heading.double() ** 2
+    assert (length - 1.0).abs().max() < 3e-7
+
+
+def test_renormalised_changes_the_length_of_the_heading_only():
+    crooked = Motion(*(torch.tensor([value]) for value in (7.0, -2.0, 0.66, 0.88, 250.0)))
+    found = renormalised(crooked)  # 0.66, 0.88 = 1.1 times (0.6, 0.8)
+    assert [field.item() for field in found] == pytest.approx([7.0, -2.0, 0.6, 0.8, 250.0])
+
+
+@pytest.mark.parametrize(
+    ("body", "dt"),
+    [
+        (FIGHTER, 0.0),
+        (FIGHTER, -0.1),
+        (FIGHTER, 5.0),
+        (MISSILE, 0.51),  # 147 * 1.0817e-3 * 0.51^2 = 0.0414, over the limit of the series
+        (FIGHTER._replace(turn_radius_m=20.0), 0.1),  # 50 m in one step: 1.25 rad of half turn
+    ],
+)
+def test_an_unusable_step_is_refused_in_one_sentence(body, dt):
+    with pytest.raises(ValueError, match=r"^physics step of .* s is not usable for Body") as caught:
+        check_step(body, dt)
+    message = str(caught.value)
+    assert message.endswith("change env.sim.tick_s")
+    assert "expected a positive step" in message
+    assert "\n" not in message
+    assert str(dt) in message
+
+
+@pytest.mark.parametrize("dt", [0.01, 0.1, 0.25])
+def test_usable_steps_pass(dt):
+    assert check_step(FIGHTER, dt) is None
+    assert check_step(MISSILE, dt) is None
+
+
+def test_a_missile_in_straight_flight_keeps_the_table_of_distance_and_speed():
+    # From 300 m/s with 10 s of thrust; thrust phase by tanh and log, then v / (1 + c v t).
+    table = {5: (3113, 906.8), 10: (8640, 1264.3), 20: (18003, 712.5), 30: (23915, 496.0)}
+    table[60] = (34493, 259.5)
+    place = motion([300.0])
+    for tick in range(1, 601):
+        place = fly(MISSILE, place, torch.zeros(1), torch.tensor([147.0 * (tick <= 100)]), 0.1)
+        if tick % 10 == 0 and tick // 10 in table:
+            distance_m, speed_mps = table[tick // 10]
+            assert place.x_m.item() == pytest.approx(distance_m, rel=1e-3)
+            assert place.speed_mps.item() == pytest.approx(speed_mps, rel=1e-3)

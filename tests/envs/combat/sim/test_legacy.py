@@ -1,0 +1,190 @@
+"""model=legacy against the original's rules, and the known numbers of its defects."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.envs.combat.sim import legacy
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.state import decided
+from tests.envs.combat.sim.duels import (
+    env_rows,
+    hits_on_fleeing_targets,
+    motion_of,
+    opening,
+    orders,
+    play,
+    put_missile,
+    shipped_params,
+)
+from tests.envs.combat.sim.scalar_legacy import LegacyFight, Vehicle
+from tests.envs.combat.sim.test_reference import random_opening, random_orders
+
+FIGHTS, DECISIONS, BOX_M = 16, 50, 16e3
+NAMES = ("launched", "hit", "killed", "missed", "defeated")
+
+
+def doubled(state):
+    """The state with places and speeds in float64."""
+    bodies = state.aircraft, state.missiles
+    aircraft, missiles = (
+        part._replace(motion=Motion(*(field.double() for field in part.motion))) for part in bodies
+    )
+    return state._replace(aircraft=aircraft, missiles=missiles)
+
+
+def scalar_fight(params, state, index):
+    columns = zip(*(field[:, index].tolist() for field in state.aircraft.motion), strict=True)
+    return LegacyFight(params, [Vehicle(x, y, v * cos, v * sin) for x, y, cos, sin, v in columns])
+
+
+def assert_same_places(fight, state, index, close_m):
+    for body, x, y in zip(
+        fight.aircraft,
+        state.aircraft.motion.x_m[:, index].tolist(),
+        state.aircraft.motion.y_m[:, index].tolist(),
+        strict=True,
+    ):
+        assert math.hypot(x - body.x, y - body.y) < close_m
+    flying = env_rows(state.missiles, index)
+    for carrier in range(len(fight.alive)):
+        expected = fight.in_the_air(carrier)
+        assert flying.active[carrier].tolist() == [bool(expected)]
+        for shot in expected:
+            x, y, _, _, v = (field[carrier, 0].item() for field in flying.motion)
+            assert flying.age_ticks[carrier, 0].item() == shot.age
+            assert math.hypot(x - shot.body.x, y - shot.body.y) < close_m
+            assert v == pytest.approx(shot.body.v, rel=1e-5)
+
+
+@pytest.mark.parametrize("tick_s", [0.1, 1 / 60])
+def test_duels_equal_the_scalar_reference(tick_s):
+    # In float64, because a missile that swings between full left and full right doubles an error of
+    # rounding again and again: in float32 it is 100 m after a minute.
+    params = shipped_params(model="legacy", tick_s=tick_s)
+    generator = torch.Generator().manual_seed(5)
+    first = state = doubled(env_rows(random_opening(params, BOX_M, generator), range(FIGHTS)))
+    fights = [scalar_fight(params, first, index) for index in range(FIGHTS)]
+    seen = dict.fromkeys(NAMES, 0)
+    for _ in range(DECISIONS):
+        order = random_orders(state, generator)
+        state, happened = advance(params, state, order)
+        for index, fight in enumerate(fights):
+            expected = fight.advance(*(field[:, index].tolist() for field in order[:3]))
+            for name, craft in expected.items():
+                flags = getattr(happened, name)[:, index].tolist()
+                assert {i for i, flag in enumerate(flags) if flag} == craft
+                seen[name] += len(craft)
+            assert_same_places(fight, state, index, close_m=0.05)
+            assert decided(params, state)[index].item() == fight.over()
+    assert min(fight.tightest_m for fight in fights) > 1e-4, "a shot is too close to call"
+    assert min(seen.values()) > 0, seen
+
+
+def test_the_precision_that_is_shipped_ends_the_fights_alike():
+    params = shipped_params(model="legacy")
+    generator = torch.Generator().manual_seed(6)
+    state = random_opening(params, BOX_M, generator)
+    fights = [scalar_fight(params, state, index) for index in range(FIGHTS)]
+    for _ in range(DECISIONS):
+        order = random_orders(state, generator)
+        state, _ = advance(params, state, order)
+        for index, fight in enumerate(fights):
+            fight.advance(*(field[:, index].tolist() for field in order[:3]))
+    clear = [index for index, fight in enumerate(fights) if fight.tightest_m > 1.0]
+    assert len(clear) > 10
+    assert state.aircraft.alive[:, clear].t().tolist() == [fights[i].alive for i in clear]
+    assert sum(not all(fights[i].alive) for i in clear) > 4
+
+
+@pytest.mark.parametrize(("tick_s", "speed_mps"), [(1 / 60, 257.11), (0.1, 263.745)])
+def test_a_turn_at_full_rudder_is_faster_than_it_should_be(tick_s, speed_mps):
+    # The true speed is 255.88 m/s. Euler's method lengthens the velocity in every step, and is steady
+    # where (v + (14.7 - 2.245153e-4 v^2) dt)^2 + (v^2 dt / 1000 m)^2 = v^2.
+    params = shipped_params(model="legacy", tick_s=tick_s)
+    state = opening(params, [(0.0, 0.0, 0.0, speed_mps + 1.0)], [(1e6, 0.0, 0.0, 300.0)])
+    states, _ = play(params, state, 45, rudder=1.0)
+    assert states[-1].aircraft.motion.speed_mps[0].item() == pytest.approx(speed_mps, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("before_deg", "now_deg", "rudder"),
+    # One degree a second is 200 / 180 of full rudder, so 0.02 degrees in 0.1 s are 0.2222.
+    [
+        (179.99, -179.99, 0.2222),
+        (-179.99, 179.99, -0.2222),
+        (10.0, 10.02, 0.2222),
+        (-170.0, 170.0, -1.0),
+    ],
+)
+def test_a_line_of_sight_through_half_a_turn_gives_no_kick(before_deg, now_deg, rudder):
+    now = math.radians(now_deg)
+    missile = motion_of([(0.0, 0.0, 180.0, 800.0)])
+    target = motion_of([(9e3 * math.cos(now), 9e3 * math.sin(now), 0.0, 300.0)])
+    before_rad = torch.tensor([[math.radians(before_deg)]])
+    found, (remembered,) = legacy.guidance(missile, target, before_rad, 0.1)
+    assert found.item() == pytest.approx(rudder, abs=2e-3)
+    assert remembered.item() == pytest.approx(now, abs=1e-6)
+
+
+def test_a_pass_across_half_a_turn_is_the_pass_across_zero_turned_round():
+    # A target that crosses the line ahead of the missile: once seen at 180 degrees, once at 0.
+    params = shipped_params(model="legacy")
+    flown = []
+    for turned in (1.0, -1.0):
+        heading = 0.0 if turned > 0.0 else 180.0
+        red = [(0.0, 0.0, heading, 300.0)]
+        blue = [(turned * 12e3, turned * -900.0, heading + 90.0, 300.0)]
+        states, _ = play(params, opening(params, red, blue), 12, first={"fire": [True, False]})
+        places = [s.missiles.motion for s in states[1:]]
+        flown.append([(turned * m.x_m[0, 0].item(), turned * m.y_m[0, 0].item()) for m in places])
+        target = states[-1].aircraft.motion
+        assert turned * target.y_m[1].item() > 1000.0, "it has crossed the line"
+    for one, other in zip(*flown, strict=True):
+        assert one == pytest.approx(other, abs=2.0)
+
+
+@pytest.mark.parametrize(("model", "hit"), [("legacy", False), ("exact", True)])
+def test_a_fast_pass_through_the_centre_is_missed(model, hit):
+    # Both at the speed where thrust and drag are equal, 400 sqrt(15) = 1549.19 and 400 sqrt(1.5) =
+    # 489.90 m/s: 203.909 m nearer in a tick, so 101.95 m before and 101.95 m behind it.
+    params = shipped_params(model=model, decision_s=0.1, tick_s=0.1)
+    state = opening(params, [(-9e3, 0.0, 0.0, 300.0)], [(101.9545, 0.0, 180.0, 489.898)])
+    state = put_missile(state, 0, target=1, at=(0.0, 0.0, 0.0, 1549.193), age_ticks=50)
+    after, events = advance(params, state, orders(state))
+    assert events.killed[:, 0].tolist() == [False, hit]
+    gap_m = after.aircraft.motion.x_m[1] - after.missiles.motion.x_m[0, 0]
+    assert gap_m.item() == pytest.approx(-101.9545, abs=0.01)
+
+
+@pytest.mark.parametrize(("model", "flies"), [("legacy", False), ("exact", True)])
+def test_a_slow_launch_destroys_the_missile(model, flies):
+    # 180 m/s and one tick of (147 - 6.125e-5 * 180^2) m/s^2 * 0.1 s: 194.5 m/s, below its limit of 200.
+    params = shipped_params(model=model)
+    state = opening(params, [(0.0, 0.0, 0.0, 180.0)], [(9e4, 0.0, 180.0, 300.0)])
+    after, events = advance(params, state, orders(state, fire=[True, False]))
+    assert after.missiles.active[:, 0, 0].tolist() == [flies, False]
+    assert events.missed[:, 0].tolist() == [not flies, False]
+    assert events.defeated[:, 0].tolist() == [False, not flies]
+    if not flies:
+        assert after.missiles.motion.speed_mps[0, 0].item() == pytest.approx(194.5, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("law", "tick_s", "range_m"),
+    [("legacy_gain", 1 / 60, 16.99e3), ("proportional", 0.1, 17.38e3)],
+)
+def test_the_range_that_nobody_escapes_from_head_on(law, tick_s, range_m):
+    # The original's constant gain is N = 80 at 1264 m/s: with ticks of 0.1 s it swings to and fro from
+    # 5 km on, brakes the missile, and reaches 7 km.
+    shots = [(part * range_m, 300.0, 300.0) for part in (0.5, 0.99, 1.01, 1.2)]
+    hits = hits_on_fleeing_targets(shots, guidance_law=law, tick_s=tick_s)
+    assert hits.tolist() == [True, True, False, False]
+
+
+def test_a_limit_of_load_is_refused_because_the_original_has_none():
+    fighter = shipped_params().fighter._replace(max_load_g=9.0)
+    with pytest.raises(ValueError, match=r"max_load_g = 9.0; expected null .*model=legacy"):
+        shipped_params(model="legacy", fighter=fighter)

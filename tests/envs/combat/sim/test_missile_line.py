@@ -1,0 +1,214 @@
+"""Predicted missiles against the missiles that the simulator then flies."""
+
+import pytest
+import torch
+
+from navrl.envs.combat.sim import missile_line
+from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.lines import LEFT, Steered, current_line, escape_line, stacked
+from navrl.envs.combat.sim.missile_line import ARCS, Shot, begun, closest_approach, pursued
+from navrl.envs.combat.sim.relative import aircraft, incoming_missile
+from tests.envs.combat.sim.duels import opening, orders, shipped_params
+
+ROWS = 240
+
+
+@pytest.fixture(scope="module")
+def fight():
+    """Params of short decisions, and missiles 0.1 to 15 s old at targets that now turn or do not."""
+    params = shipped_params(decision_s=0.1)
+    generator = torch.Generator().manual_seed(7)
+    draw = torch.rand(6, ROWS, generator=generator)
+    shooters = [(0.0, 0.0, 120.0 * a - 60.0, 200.0 + 250.0 * b) for a, b in draw[:2].t().tolist()]
+    targets = [
+        (8000.0 + 20_000.0 * a, 0.0, 360.0 * b, 200.0 + 250.0 * c)
+        for a, b, c in draw[2:5].t().tolist()
+    ]
+    state = opening(params, shooters, targets)
+    old = (150 * draw[5] * (draw[0] < 0.7)).long()  # decisions after the launch when we look
+    kept = None
+    for number in range(151):
+        state, _ = advance(params, state, orders(state, fire=[number == 0, False]))
+        kept = state if kept is None else later(old >= number, state, kept)
+    rudder = torch.tensor([-1.0, -0.4, 0.0, 1.0])[torch.arange(ROWS) % 4]
+    rudders = torch.stack([torch.zeros(ROWS), rudder])
+    kept = kept._replace(aircraft=kept.aircraft._replace(rudder=rudders))
+    assert kept.missiles.active[0, 0].sum() > 0.9 * ROWS
+    return params, kept
+
+
+def later(mask, new, old):
+    """Row by row of two states: new where mask."""
+    if isinstance(new, torch.Tensor):
+        return torch.where(mask, new, old)
+    fields = [later(mask, a, b) for a, b in zip(new, old, strict=True)]
+    return tuple(fields) if type(new) is tuple else type(new)(*fields)
+
+
+def chord_miss_m(before, after):
+    """Least distance from the origin along the straight way between two places."""
+    (x, y), (dx, dy) = before, [b - a for a, b in zip(before, after, strict=True)]
+    part = (-(x * dx + y * dy) / (dx * dx + dy * dy).clamp_min(1e-12)).clamp(0.0, 1.0)
+    return torch.hypot(x + part * dx, y + part * dy)
+
+
+@pytest.fixture(scope="module")
+def flown(fight):
+    """How close each missile came in the simulator, when, how fast it was then, and whether it hit."""
+    params, state = fight
+    miss_m, time_s, speed = torch.full((ROWS,), torch.inf), torch.zeros(ROWS), torch.zeros(ROWS)
+    hit = torch.zeros(ROWS, dtype=torch.bool)
+    for number in range(450):
+        before = state
+        state, events = advance(params, state, orders(state, rudder=state.aircraft.rudder))
+        chord = [
+            tuple(
+                a[1] - b[0, 0]
+                for a, b in zip(s.aircraft.motion[:2], s.missiles.motion[:2], strict=True)
+            )
+            for s in (before, state)
+        ]
+        now_m = chord_miss_m(*chord)
+        nearer = before.missiles.active[0, 0] & (now_m < miss_m)
+        miss_m = torch.where(nearer, now_m, miss_m)
+        time_s = torch.where(nearer, 0.1 * (number + 1), time_s)
+        speed = torch.where(nearer, state.missiles.motion.speed_mps[0, 0], speed)
+        hit = hit | events.hit[0]
+    return miss_m, time_s, speed, hit, fight[1].missiles.active[0, 0]
+
+
+def question(fight):
+    """The shot, and the line that its target keeps."""
+    params, state = fight
+    shot = incoming_missile(params, state, 1)
+    craft = Steered(aircraft(state, 1), state.aircraft.rudder[1], state.aircraft.throttle[1])
+    return params, Shot(shot.motion, shot.age_s), current_line(params.fighter, craft)
+
+
+def test_short_arcs_fly_what_the_simulator_flies(fight, flown):
+    params, shot, line = question(fight)
+    chase = begun(params, shot, line)
+    for _ in range(180):
+        chase = pursued(params, chase, line, torch.full((ROWS,), 0.25))
+    miss_m, time_s, speed, hit, active = flown
+    found = chase.closest
+    # A hit ends the flight in the simulator; the prediction goes on to the very closest.
+    assert 0.25 * ROWS < (hit & active).sum() < 0.75 * ROWS
+    assert (found.miss_m[hit] < 160.0).all()
+    assert (found.miss_m[hit] < 100.0).float().mean() > 0.97
+    missed = active & ~hit
+    error_m = (found.miss_m - miss_m)[missed].abs()
+    assert error_m.median() < 25.0
+    assert (error_m < 60.0 + 0.03 * miss_m[missed]).float().mean() > 0.97
+    assert (found.time_s - time_s)[active].abs().median() < 0.3
+    assert (found.speed_mps - speed)[active].abs().median() < 15.0
+
+
+def test_sixteen_arcs_are_near_enough_for_a_policy(fight, flown):
+    params, shot, line = question(fight)
+    miss_m, time_s, speed, hit, active = flown
+    found = closest_approach(params, shot, line)
+    error_m = (found.miss_m - torch.where(hit, 0.0, miss_m))[active].abs()
+    assert ARCS == 16
+    assert error_m.median() < 100.0
+    assert error_m.quantile(0.9) < 800.0
+    assert (found.time_s - time_s)[active].abs().median() < 1.0
+    assert (found.speed_mps - speed)[active].abs().median() < 40.0
+
+
+def straight_question(params, missile, target, age_s, rudder=0.0):
+    """One missile at (x, y, cos, sin, speed), its target likewise."""
+    shot = Shot(Motion(*(torch.tensor([value]) for value in missile)), torch.tensor([age_s]))
+    prey = Motion(*(torch.tensor([value]) for value in target))
+    craft = Steered(prey, torch.tensor([rudder]), torch.tensor([1.0]))
+    return params, shot, current_line(params.fighter, craft)
+
+
+def test_head_on_they_meet_where_both_paths_end():
+    # Coasting from 900 m/s: ln(1 + 6.125e-5 * 900 t) / 6.125e-5 m; the target at its top speed of 489.9.
+    # 9 km apart: 7.2 s, 5459.5 + 3527.3 m = 8986.8 m; at 7.21 s 5465.9 + 3532.2 = 8998.1 m.
+    params = shipped_params()
+    missile, target = (0.0, 0.0, 1.0, 0.0, 900.0), (9000.0, 0.0, -1.0, 0.0, 489.898)
+    miss_m, time_s, speed = closest_approach(*straight_question(params, missile, target, 20.0))
+    assert miss_m.item() < 1.0
+    assert time_s.item() == pytest.approx(7.2117, abs=0.02)
+    assert speed.item() == pytest.approx(900.0 / (1.0 + 6.125e-5 * 900.0 * 7.2117), rel=2e-3)
+
+
+def test_a_missile_that_is_outrun_is_closest_now():
+    params = shipped_params()
+    missile, target = (0.0, 0.0, 1.0, 0.0, 300.0), (3000.0, 400.0, 1.0, 0.0, 400.0)
+    miss_m, time_s, speed = closest_approach(*straight_question(params, missile, target, 20.0))
+    assert miss_m.item() == pytest.approx(3026.55, rel=1e-5)
+    assert (time_s.item(), speed.item()) == (0.0, 300.0)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "speed", "changes"),
+    [(20.0, 190.0, {}), (120.0, 900.0, {}), (30.0, 900.0, {"max_missile_age_s": 30.0})],
+)
+def test_a_missile_at_its_end_comes_no_closer(age_s, speed, changes):
+    params = shipped_params(**changes)
+    missile, target = (0.0, 0.0, 1.0, 0.0, speed), (3000.0, 0.0, -1.0, 0.0, 300.0)
+    found = closest_approach(*straight_question(params, missile, target, age_s))
+    assert found.miss_m.item() == 3000.0
+
+
+def test_the_motor_burns_until_it_is_ten_seconds_old():
+    params = shipped_params()
+    far = (9e5, 0.0, 1.0, 0.0, 300.0)
+    _, shot, line = straight_question(params, (0.0, 0.0, 1.0, 0.0, 300.0), far, 0.0)
+    chase = begun(params, shot, line)
+    ages = []
+    while chase.shot.age_s.item() < 20.0:
+        chase = pursued(params, chase, line, torch.tensor([0.4]))
+        ages.append(chase.shot.age_s.item())
+    assert min(abs(age - 10.0) for age in ages) < 1e-3  # an arc ends there
+    # 1264.3 m/s at burnout, as in the closed form, and then 1 / v grows by the drag per second
+    coasted_s = chase.shot.age_s.item() - 10.0
+    expected = 1264.3 / (1.0 + 6.125e-5 * 1264.3 * coasted_s)
+    assert chase.shot.motion.speed_mps.item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_legacy_law_is_the_legacy_law():
+    # Full rudder at 0.9 deg/s of line-of-sight rate: a crossing target is led harder and sooner.
+    missile, target = (0.0, 0.0, 1.0, 0.0, 900.0), (9000.0, 0.0, 0.0, 1.0, 300.0)
+    headings = []
+    for law in ("proportional", "legacy_gain"):
+        params = shipped_params(guidance_law=law)
+        _, shot, line = straight_question(params, missile, target, 12.0)
+        chase = pursued(params, begun(params, shot, line), line, torch.tensor([0.25]))
+        headings.append(chase.shot.motion.sin_heading.item())
+    # line-of-sight rate 300 / 9000: rudder 4 * 1000 / 900 * 0.0333 = 0.148, and 200 / pi * 0.0333 > 1
+    assert headings[0] == pytest.approx(0.148 * 0.9 * 0.25, rel=0.1)
+    assert headings[1] > 1.2 * headings[0]
+    assert headings[1] < 0.9 * 0.25
+
+
+def test_missiles_and_lines_broadcast():
+    params = shipped_params()
+    generator = torch.Generator().manual_seed(1)
+    x_m, speed = 9e3 + 9e3 * torch.rand(5, generator=generator), torch.full((5,), 300.0)
+    zero = torch.zeros(5)
+    prey = Motion(x_m, zero, zero, zero + 1.0, speed)
+    shot = Shot(Motion(zero, zero, zero + 1.0, zero, speed + 500.0), zero + 12.0)
+    single = [
+        escape_line(params.fighter, prey, shot.motion, LEFT),
+        current_line(params.fighter, Steered(prey, zero, zero + 1.0)),
+    ]
+    both = closest_approach(params, shot, stacked(single))
+    for row, line in enumerate(single):
+        alone = closest_approach(params, shot, line)
+        assert torch.equal(both.miss_m[row], alone.miss_m)
+        assert torch.equal(both.time_s[row], alone.time_s)
+
+
+def test_the_arcs_compile_as_one_piece_that_fits_every_time(fight, monkeypatch):
+    monkeypatch.setattr(missile_line, "ARCS", 3)
+    params, shot, line = question(fight)
+    compiled = torch.compile(closest_approach, backend="aot_eager", fullgraph=True, dynamic=False)
+    with torch.no_grad():
+        found = compiled(params, shot, line)
+    for a, b in zip(found, closest_approach(params, shot, line), strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=0.05)

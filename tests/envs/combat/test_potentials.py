@@ -1,0 +1,216 @@
+"""Potentials by hand and by a slow reference, and the sums that they must obey."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from navrl.envs.combat.potentials import Defend, attack, evade
+from navrl.envs.combat.sim.reach import reach_table
+from navrl.envs.combat.sim.spacetime import best_defence_margin_m
+from tests.envs.combat.sim.duels import opening, put_missile
+from tests.envs.combat.steps import (
+    DISCOUNT,
+    PARAMS,
+    episode,
+    pairs,
+    params_of,
+    start,
+    transition,
+    with_craft,
+)
+
+ATTACK = partial(attack, discount=DISCOUNT, near_m=10_000.0, scale_m=20_000.0)
+EVADE = partial(evade, discount=DISCOUNT, scale_s=15.0)
+DEFEND = Defend(discount=DISCOUNT, scale_m=10_000.0)
+DEFEND.prepare(PARAMS, "cpu")
+
+# The enemy is 20 km away: cos(bearing) = 0.6. Its missile is 6 s away.
+START_ATTACK = 0.5 * (1.0 + 0.6) * math.exp(-(20.0 - 10.0) / 20.0)
+START_EVADE = -math.exp(-6.0 / 15.0)
+
+
+def craft_of(state, index):
+    """x, y, unit vector of the heading and speed of an aircraft, in Python numbers."""
+    return [field[index].item() for field in state.aircraft.motion]
+
+
+def team_mean(state, of_one):
+    """The mean of a potential over the first team, in which the dead count 0."""
+    size = params_of(state).team_size
+    alive = state.aircraft.alive.flatten().tolist()
+    return sum(of_one(me) for me in range(size) if alive[me]) / size
+
+
+def attack_of(state):
+    """The potential of the first team by its definition, with angles."""
+    size = params_of(state).team_size
+    alive = state.aircraft.alive.flatten().tolist()
+
+    def of_one(me):
+        x, y, cos, sin, _ = craft_of(state, me)
+        enemies = [craft_of(state, e)[:2] for e in range(size, 2 * size) if alive[e]]
+        range_m, (ex, ey) = min((math.dist((x, y), place), place) for place in enemies)
+        bearing = math.atan2(ey - y, ex - x) - math.atan2(sin, cos)
+        return 0.5 * (1.0 + math.cos(bearing)) * math.exp(-max(range_m - 10e3, 0.0) / 20e3)
+
+    return team_mean(state, of_one)
+
+
+def evade_of(state):
+    """The potential of the first team by its definition: its nearest missile decides."""
+    size = params_of(state).team_size
+    flying = state.missiles
+
+    def of_one(me):
+        x, y, cos, sin, speed = craft_of(state, me)
+        threats = []
+        for carrier in range(size, 2 * size):
+            if not flying.active[carrier, 0] or flying.target[carrier, 0] != me:
+                continue
+            mx, my, mcos, msin, mspeed = (field[carrier, 0].item() for field in flying.motion)
+            range_m = math.dist((x, y), (mx, my))
+            along = (
+                (mx - x) * (mspeed * mcos - speed * cos),
+                (my - y) * (mspeed * msin - speed * sin),
+            )
+            closing = -sum(along) / range_m
+            threats.append((range_m, min(range_m / max(closing, 1.0), 60.0)))
+        return -math.exp(-min(threats)[1] / 15.0) if threats else 0.0
+
+    return team_mean(state, of_one)
+
+
+def defend_of(state):
+    """The potential of the first team, from the margins of the space-time graph."""
+    params = params_of(state)
+    table = reach_table(params)
+
+    def of_one(me):
+        margin_m = best_defence_margin_m(params, table, state, me).item()
+        return min(max(margin_m / 10e3, -1.0), 1.0)
+
+    return team_mean(state, of_one)
+
+
+TERMS = [(ATTACK, attack_of), (EVADE, evade_of), (DEFEND, defend_of)]
+
+
+def test_attack_by_hand():
+    # From 20 km, 53 degrees off the nose, to 8 km dead ahead, where the potential is 1.
+    after = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(8e3, 0.0, 180.0, 300.0)])
+    found = ATTACK(transition(start(), after)).item()
+    assert found == pytest.approx(DISCOUNT * 1.0 - START_ATTACK, abs=1e-6)
+    over = ATTACK(transition(start(), after, terminated=True)).item()
+    assert over == pytest.approx(-START_ATTACK)
+    cut = ATTACK(transition(start(), after, truncated=True)).item()
+    assert cut == found
+    back = ATTACK(transition(after, start())).item()
+    assert back == pytest.approx(DISCOUNT * START_ATTACK - 1.0, abs=1e-6)
+
+
+def test_evade_by_hand():
+    without = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(12e3, 16e3, 180.0, 300.0)])
+    # A missile 6 km abeam that flies away at 700 m/s does not close: 60 s.
+    leaving = put_missile(without, 1, target=0, at=(0.0, 6e3, 90.0, 700.0))
+    assert EVADE(transition(start(), without)).item() == pytest.approx(-START_EVADE, abs=1e-6)
+    assert EVADE(transition(without, without)).item() == 0.0
+    found = EVADE(transition(start(), leaving)).item()
+    assert found == pytest.approx(-DISCOUNT * math.exp(-4.0) - START_EVADE, abs=1e-6)
+    lost = EVADE(transition(start(), start(), terminated=True)).item()
+    assert lost == pytest.approx(-START_EVADE, abs=1e-6)
+
+
+def test_the_own_missile_is_no_threat():
+    own = put_missile(start(), 0, target=1, at=(100.0, 0.0, 180.0, 700.0))
+    assert EVADE(transition(start(), own)).item() == EVADE(transition(start(), start())).item()
+
+
+def test_defend_is_one_out_of_reach_and_minus_one_in_the_enemys_sights():
+    far = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(80e3, 0.0, 180.0, 300.0)])
+    near = opening(PARAMS, [(0.0, 0.0, 0.0, 200.0)], [(3e3, 0.0, 180.0, 450.0)])
+    assert DEFEND(transition(far, near)).item() == pytest.approx(-DISCOUNT - 1.0, abs=1e-6)
+    assert DEFEND(transition(near, far)).item() == pytest.approx(DISCOUNT + 1.0, abs=1e-6)
+    assert DEFEND(transition(near, far, terminated=True)).item() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_defend_in_between_is_the_margin_over_its_scale():
+    # 2 km beyond the range of 17.38 km from which a head-on shot at 300 m/s cannot be outrun.
+    state = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(19.4e3, 0.0, 180.0, 300.0)])
+    found = DEFEND(transition(state, state, terminated=True)).item()
+    assert -found == pytest.approx(defend_of(state), abs=1e-6)
+    assert 0.0 < -found < 0.4
+
+
+def test_defend_asks_for_its_table():
+    with pytest.raises(RuntimeError, match=r"call prepare\(params, device\) first"):
+        Defend(discount=DISCOUNT, scale_m=1.0)(transition(start(), start()))
+
+
+@pytest.mark.parametrize(("term", "potential_of"), TERMS, ids=["attack", "evade", "defend"])
+@pytest.mark.parametrize("alive", [(1, 1, 1, 1), (1, 1, 0, 1), (0, 1, 1, 1), (1, 0, 1, 0)], ids=str)
+def test_a_team_has_the_mean_of_its_aircraft_and_nothing_for_the_dead(alive, term, potential_of):
+    state = with_craft(pairs(), alive=alive)
+    found = -term(transition(state, state, terminated=True)).item()
+    assert found == pytest.approx(potential_of(state), abs=2e-6)
+    assert found != 0.0
+
+
+def test_the_other_team_sees_the_fight_from_its_side():
+    one, other = [(0.0, 0.0, 0.0, 300.0)], [(12e3, 16e3, 120.0, 250.0)]
+    missile = (6e3, 0.0, 180.0, 700.0)
+    state = put_missile(opening(PARAMS, one, other), 1, target=0, at=missile)
+    swapped = put_missile(opening(PARAMS, other, one), 0, target=1, at=missile)
+    for term, _ in TERMS:
+        seen = term(transition(swapped, swapped, terminated=True, team=1)).item()
+        assert seen == term(transition(state, state, terminated=True)).item()
+        assert seen != term(transition(swapped, swapped, terminated=True)).item()
+
+
+def won():
+    at = (12e3, 13e3, 100.0, 800.0)  # the learner's missile, 3 km south of the enemy
+    return episode(put_missile(start(), 0, target=1, at=at, age_ticks=100), [0.0, 0.3], 20)
+
+
+def lost():
+    return episode(start(), [0.0, 0.3], 20)
+
+
+def disarmed():
+    empty = with_craft(start(), rounds=(0, 0))
+    return episode(empty, [1.0, 0.3], 90)  # circles until the missile has lost its speed
+
+
+def cut():
+    return episode(start(), [0.0, 0.3], 3)
+
+
+def one_down():
+    """One of two dies, and the fight goes on until it is cut."""
+    return episode(pairs(), [0.0, 0.4, 0.3, 0.0], 9)
+
+
+@pytest.mark.parametrize("play", [won, lost, disarmed, cut, one_down])
+def test_the_discounted_sum_of_an_episode_is_minus_its_first_potential(play):
+    steps = list(play())
+    first, last = steps[0], steps[-1]
+    assert last.terminated.item() == (play in (won, lost, disarmed))
+    assert last.truncated.item() == (play in (cut, one_down))
+    assert last.after.aircraft.alive.all().item() == (play in (disarmed, cut))
+    for term, potential_of in TERMS:
+        total = sum(DISCOUNT**t * term(step).item() for t, step in enumerate(steps))
+        expected = -potential_of(first.before)
+        if last.truncated.item():  # as the value, what the last state promises is still owed
+            expected += DISCOUNT ** len(steps) * potential_of(last.after)
+        assert abs(expected) > 0.01
+        assert total == pytest.approx(expected, abs=5e-6)
+
+
+def test_every_term_is_finite_wherever_the_aircraft_are():
+    places = [(0.0, 0.0, 0.0, 60.0), (0.0, 0.0, 180.0, 500.0), (5e6, -5e6, 90.0, 60.0)]
+    for mine in places:
+        for theirs in places:
+            state = opening(PARAMS, [mine], [theirs])
+            for term, _ in TERMS:
+                assert torch.isfinite(term(transition(state, state))).all()

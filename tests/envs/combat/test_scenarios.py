@@ -1,0 +1,235 @@
+"""Opening positions: inside their bounds, evenly spread, the same in any batch."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from navrl.envs.combat.scenarios import Box, Fixed, Inbound, MidRandom, Rear
+from navrl.envs.core.random import episode_key
+from tests.envs.combat.sim.duels import options, read_yaml
+
+SCENARIO = MidRandom(
+    range_m=(15_000.0, 45_000.0),
+    speed_mps=(200.0, 450.0),
+    heading_spread_rad=math.radians(60.0),
+    spacing_m=(2_000.0, 6_000.0),
+)
+CLASSES = {
+    "mid_random": MidRandom,
+    "game28": Fixed,
+    "standard30": Fixed,
+    "rear": Rear,
+    "far40": Inbound,
+    "box10": Box,
+}
+
+
+def shipped(name, **changes):
+    """The scenario of conf/scenario, with changes."""
+    return CLASSES[name](**(options(read_yaml(f"scenario/{name}.yaml")) | changes)).checked()
+
+
+def keys(env_ids, episode=0):
+    env_ids = torch.as_tensor(env_ids)
+    return episode_key(torch.full_like(env_ids, 17), env_ids, torch.full_like(env_ids, episode))
+
+
+@pytest.fixture(scope="module")
+def many():
+    return SCENARIO.opening(keys(list(range(8192))), 1)
+
+
+def line(motion):
+    """Range (N,) and unit vector from the first aircraft to the last."""
+    x_m, y_m = motion.x_m[-1] - motion.x_m[0], motion.y_m[-1] - motion.y_m[0]
+    range_m = torch.hypot(x_m, y_m)
+    return range_m, x_m / range_m, y_m / range_m
+
+
+def five_deviations(samples):
+    """Tolerance for the mean of uniform numbers in [0, 1): their deviation is 1 / sqrt(12)."""
+    return 5.0 / math.sqrt(12.0 * samples)
+
+
+def test_range_and_speed_fill_their_bounds_evenly(many):
+    range_m, _, _ = line(many)
+    for value, low, high in ((range_m, 15e3, 45e3), (many.speed_mps, 200.0, 450.0)):
+        part = ((value - low) / (high - low)).flatten()
+        assert part.min() > -1e-5
+        assert part.max() < 1.0 + 1e-5
+        assert part.min() < 0.01
+        assert part.max() > 0.99
+        assert part.mean().item() == pytest.approx(0.5, abs=five_deviations(part.numel()))
+
+
+def test_both_point_at_the_enemy_within_the_spread(many):
+    _, x, y = line(many)
+    for me, sign in ((0, 1.0), (1, -1.0)):
+        cos, sin = many.cos_heading[me], many.sin_heading[me]
+        off = torch.atan2(sign * (x * sin - y * cos), sign * (x * cos + y * sin))
+        part = off / math.radians(60.0)  # evenly in [-1, 1)
+        assert part.abs().max() < 1.0 + 1e-5
+        assert part.abs().max() > 0.99
+        assert part.mean().item() == pytest.approx(0.0, abs=2 * five_deviations(8192))
+        assert part.abs().mean().item() == pytest.approx(0.5, abs=five_deviations(8192))
+        assert (cos * cos + sin * sin).tolist() == pytest.approx([1.0] * 8192, abs=1e-6)
+
+
+def test_the_line_between_them_points_anywhere(many):
+    _, x, y = line(many)
+    sectors = torch.histc(torch.atan2(y, x), bins=16, min=-math.pi, max=math.pi)
+    # 512 a sector, deviation sqrt(8192 * 1/16 * 15/16) = 21.9
+    assert (sectors - 512.0).abs().max() < 5 * 21.9
+
+
+def test_range_headings_speeds_and_direction_are_independent(many):
+    range_m, x, y = line(many)
+    off = [s * (x * many.sin_heading[me] - y * many.cos_heading[me]) for me, s in ((0, 1), (1, -1))]
+    table = torch.stack([range_m, x, y, *off, *many.speed_mps])
+    correlation = torch.corrcoef(table) - torch.eye(len(table))
+    assert correlation.abs().max() < 5.0 / math.sqrt(8192)
+
+
+@pytest.mark.parametrize("team_size", [1, 3])
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_same_key_opens_the_same_fight_in_any_batch(name, team_size):
+    scenario = shipped(name)
+    whole = scenario.opening(keys(list(range(1024))), team_size)
+    for ids in ([0], [1023, 5, 77], list(range(100, 133))):
+        alone = scenario.opening(keys(ids), team_size)
+        for one, all_of_them in zip(alone, whole, strict=True):
+            assert torch.equal(one, all_of_them[:, ids])
+
+
+def test_another_episode_opens_another_fight(many):
+    other = SCENARIO.opening(keys(list(range(8192)), episode=1), 1)
+    assert (other.x_m == many.x_m).float().mean() < 0.001
+
+
+def off_the_nose(motion, me, sign):
+    """Angle from the line, taken in direction `sign`, to the heading of aircraft `me`."""
+    _, x, y = line(motion)
+    cos, sin = motion.cos_heading[me], motion.sin_heading[me]
+    return torch.atan2(sign * (x * sin - y * cos), sign * (x * cos + y * sin))
+
+
+def assert_even(value, low, high):
+    """Uniform between the bounds, by its mean and its mean square."""
+    part = ((value - low) / (high - low)).double().flatten()
+    assert part.min() > -1e-4
+    assert part.max() < 1.0 + 1e-4
+    assert part.mean().item() == pytest.approx(0.5, abs=five_deviations(part.numel()))
+    # The square of a uniform number: mean 1/3, deviation sqrt(4/45) = 0.298.
+    assert part.square().mean().item() == pytest.approx(1 / 3, abs=5 * 0.298 / part.numel() ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "range_m", "places"),
+    [
+        ("game28", 20_000.0 * math.sqrt(2.0), {(15e3, 15e3), (35e3, 35e3)}),
+        ("standard30", 30_000.0, {(10e3, 25e3), (40e3, 25e3)}),
+    ],
+)
+def test_the_fixed_openings_are_head_on_with_a_coin_for_the_side(name, range_m, places):
+    motion = shipped(name).opening(keys(list(range(2000))), 1)
+    assert line(motion)[0].tolist() == pytest.approx([range_m] * 2000, abs=0.01)
+    assert off_the_nose(motion, 0, 1.0).abs().max() < 1e-6
+    assert off_the_nose(motion, 1, -1.0).abs().max() < 1e-6
+    assert motion.speed_mps.unique().tolist() == [300.0]
+    assert {*zip(motion.x_m[0].tolist(), motion.y_m[0].tolist(), strict=True)} == places
+    first = (motion.x_m[0] == min(places)[0]).double().mean().item()
+    assert first == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(2000))
+    settled = shipped(name, swap_sides=False).opening(keys(list(range(100))), 1)
+    assert settled.x_m[0].unique().tolist() == [min(places)[0]]
+
+
+def test_rear_puts_the_target_behind_the_learner():
+    motion = shipped("rear").opening(keys(list(range(8192))), 1)
+    assert_even(line(motion)[0], 10e3, 25e3)
+    # The tail of the learner points at the target within 30 degrees, either way evenly.
+    assert_even(off_the_nose(motion, 0, -1.0), -math.radians(30.0), math.radians(30.0))
+    for me in (0, 1):
+        heading = torch.atan2(motion.sin_heading[me], motion.cos_heading[me])
+        assert_even(heading, -math.pi, math.pi)
+    assert_even(off_the_nose(motion, 1, 1.0), -math.pi, math.pi)
+    assert motion.speed_mps.unique().tolist() == [300.0]
+
+
+def test_far40_lets_one_come_from_afar():
+    motion = shipped("far40", swap_sides=False).opening(keys(list(range(8192))), 1)
+    assert line(motion)[0].tolist() == pytest.approx([40e3] * 8192, rel=1e-6)
+    assert_even(off_the_nose(motion, 1, -1.0), -0.5, 0.5)
+    assert_even(off_the_nose(motion, 0, 1.0), -math.pi, math.pi)
+    assert_even(torch.atan2(*reversed(line(motion)[1:])), -math.pi, math.pi)
+    assert motion.speed_mps.unique().tolist() == [300.0]
+
+
+def test_a_coin_decides_who_comes_in_far40():
+    settled, tossed = (
+        shipped("far40", swap_sides=swap).opening(keys(list(range(2000))), 1)
+        for swap in (False, True)
+    )
+    same = tossed.cos_heading[0] == settled.cos_heading[0]
+    assert same.double().mean().item() == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(2000))
+    for one, other in zip(tossed, settled, strict=True):
+        assert torch.equal(one, torch.where(same, other, other.flip(0)))
+
+
+def test_box10_puts_everybody_anywhere():
+    motion = shipped("box10").opening(keys(list(range(8192))), 1)
+    for place in (motion.x_m, motion.y_m):
+        assert_even(place, -5e3, 5e3)
+    assert_even(motion.speed_mps, 200.0, 300.0)
+    assert_even(torch.atan2(motion.sin_heading, motion.cos_heading), -math.pi, math.pi)
+    table = torch.cat([*motion])
+    correlation = torch.corrcoef(table) - torch.eye(len(table))
+    assert correlation.abs().max() < 5.0 / math.sqrt(8192)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_teams_fly_in_two_lines_abreast_around_their_leaders(name):
+    scenario, size = shipped(name), 4
+    leaders = scenario.opening(keys(list(range(4096))), 1)
+    team = scenario.opening(keys(list(range(4096))), size)
+    spacings = []
+    for side in (0, 1):
+        rows = slice(side * size, (side + 1) * size)
+        cos, sin = leaders.cos_heading[side], leaders.sin_heading[side]
+        for field in ("cos_heading", "sin_heading", "speed_mps"):
+            found, leader = getattr(team, field)[rows], getattr(leaders, field)[side]
+            assert torch.equal(found, leader.expand(size, -1))
+        x_m, y_m = team.x_m[rows].double(), team.y_m[rows].double()
+        assert torch.allclose(x_m.mean(0), leaders.x_m[side].double(), atol=0.01)
+        assert torch.allclose(y_m.mean(0), leaders.y_m[side].double(), atol=0.01)
+        step_x, step_y = x_m.diff(dim=0), y_m.diff(dim=0)
+        ahead, left = step_x * cos + step_y * sin, step_y * cos - step_x * sin
+        assert ahead.abs().max() < 0.02
+        assert (left - left[0]).abs().max() < 0.02
+        assert_even(left[0], 2e3, 6e3)
+        spacings.append(left[0])
+    assert torch.corrcoef(torch.stack(spacings))[0, 1].abs() < 5.0 / math.sqrt(4096)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("mid_random", "range_m", (0.0, 1.0)),
+        ("mid_random", "range_m", (2.0, 1.0)),
+        ("mid_random", "speed_mps", (200.0,)),
+        ("mid_random", "speed_mps", (-1.0, 3.0)),
+        ("box10", "spacing_m", (0.0, 1.0)),
+        ("box10", "half_side_m", 0.0),
+        ("rear", "speed_mps", -300.0),
+        ("rear", "range_m", (2.0, 1.0)),
+        ("far40", "range_m", 0.0),
+        ("game28", "x_m", (1.0,)),
+        ("game28", "speed_mps", (300.0, 0.0)),
+    ],
+)
+def test_impossible_numbers_are_refused(name, field, value):
+    with pytest.raises(ValueError, match=rf"change scenario\.{field}$"):
+        dataclasses.replace(shipped(name), **{field: value}).checked()
+    scenario = shipped(name)
+    assert scenario.checked() is scenario

@@ -1,0 +1,153 @@
+"""Radio: every channel against a scalar reference, and associations that nobody would rather leave."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from navrl.envs.coverage.sim.advance import links_sinr_db
+from navrl.envs.coverage.sim.radio import (
+    associate,
+    capacity_mbps,
+    of_each_drone,
+    path_loss_db,
+    sinr_db,
+)
+from tests.envs.coverage.sim.layouts import params_of, rows
+from tests.envs.coverage.sim.scalar_radio import greedy, loss_db, sinr_rows
+
+CHANNELS = ("free_space", "urban", "suburban", "3gpp")
+
+
+def random_places(seed, drones=5, users=50):
+    generator = torch.Generator().manual_seed(seed)
+    low, high = torch.tensor([0.0, 0.0, 50.0]), torch.tensor([1000.0, 1000.0, 150.0])
+    above = low + torch.rand(drones, 3, generator=generator) * (high - low)
+    return above.tolist(), (torch.rand(users, 2, generator=generator) * 1000.0).tolist()
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_sinr_equals_a_scalar_reference(channel):
+    params = params_of("coverage", f"env.sim.radio.channel={channel}")
+    for seed in range(3):
+        drones, users = random_places(seed)
+        found = links_sinr_db(params, rows(drones), rows(users), torch.zeros(0)).squeeze(-1)
+        expected = torch.tensor(sinr_rows(channel, drones, users), dtype=torch.float64)
+        torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=0.0)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_overhead_and_far_away_are_finite(channel):
+    radio = params_of("coverage", f"env.sim.radio.channel={channel}").radio
+    level = torch.tensor([0.0, 1.0, 1e5])
+    height = torch.full_like(level, 50.0)
+    length = (level.square() + height.square()).sqrt()
+    found = path_loss_db(radio, length, level, height, torch.zeros(0))
+    expected = [loss_db(channel, (0.0, 0.0, 50.0), (x, 0.0)) for x in (0.0, 1.0, 1e5)]
+    assert found.tolist() == pytest.approx(expected, rel=1e-5)
+    assert path_loss_db(radio, level * 0, level * 0, level * 0, torch.zeros(0)).isfinite().all()
+
+
+def test_shadows_count_by_how_likely_there_is_sight():
+    radio = params_of(
+        "coverage", "env.sim.radio.channel=3gpp", "env.sim.radio.shadowing=per_episode"
+    ).radio
+    near, far = torch.tensor([1.0, 5000.0]), torch.tensor([100.0, 100.0])
+    length = (near.square() + far.square()).sqrt()
+    plain = path_loss_db(radio, length, near, far, torch.zeros(2, 2))
+    shadowed = path_loss_db(radio, length, near, far, torch.tensor([[1.0, 1.0], [2.0, 2.0]]))
+    angle = [math.degrees(math.atan2(100.0, x)) for x in (1.0, 5000.0)]
+    sight = [1.0 / (1.0 + 5.0 * math.exp(-0.6 * (x - 5.0))) for x in angle]
+    expected = [4.0 * p + 16.0 * (1.0 - p) for p in sight]
+    assert (shadowed - plain).tolist() == pytest.approx(expected, abs=1e-3)
+
+
+def test_one_drone_has_only_noise_against_it():
+    found = sinr_db(torch.tensor([[[-90.0]]]), -104.0)
+    assert found.item() == pytest.approx(14.0, abs=1e-4)
+
+
+def test_two_equal_drones_are_at_nought():
+    assert sinr_db(torch.full((2, 1, 1), -60.0), -104.0).flatten().tolist() == pytest.approx(
+        [-10.0 * math.log10(1.0 + 10.0**-4.4)] * 2, abs=1e-4
+    )
+
+
+def test_capacity_by_hand():
+    radio = params_of().radio
+    found = capacity_mbps(radio, torch.tensor([0.0, 30.0, -torch.inf]))
+    assert found.tolist() == pytest.approx([20.0, 20.0 * math.log2(1001.0), 0.0], rel=1e-6)
+
+
+def levels(seed, drones=4, users=12, envs=200):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(drones, users, envs, generator=generator) * 6.0 - 2.0
+
+
+@pytest.mark.parametrize(("threshold", "most"), [(-5.0, 2), (-20.0, 1), (-1.0, 3), (-200.0, 3)])
+def test_associations_are_the_greedy_ones_and_stable(threshold, most):
+    sinr = levels(int(most))
+    server, level = associate(sinr, min_sinr_db=threshold, max_users=most)
+    for env in range(sinr.shape[-1]):
+        table = sinr[:, :, env].tolist()
+        mine = server[:, env].tolist()
+        assert mine == greedy(table, threshold, most)
+        _assert_stable(table, mine, threshold, most)
+        for user, drone in enumerate(mine):
+            expected = table[drone][user] if drone >= 0 else -math.inf
+            assert level[user, env].item() == pytest.approx(expected)
+
+
+def _assert_stable(table, server, threshold, most):
+    """No user and drone would both rather have each other."""
+    members = [[j for j, drone in enumerate(server) if drone == i] for i in range(len(table))]
+    assert all(len(group) <= most for group in members)
+    for i, j in itertools.product(range(len(table)), range(len(server))):
+        if table[i][j] < threshold or server[j] == i:
+            continue
+        wishes = server[j] < 0 or table[i][j] > table[server[j]][j]
+        welcome = len(members[i]) < most or table[i][j] > min(table[i][k] for k in members[i])
+        assert not (wishes and welcome)
+
+
+def test_above_the_noise_one_round_is_enough():
+    params = params_of("coverage", "env.sim.radio.max_users=4")
+    for seed in range(20):
+        drones, users = random_places(seed)
+        sinr = links_sinr_db(params, rows(drones), rows(users), torch.zeros(0))
+        server, _ = associate(sinr, min_sinr_db=0.0, max_users=4)
+        assert server[:, 0].tolist() == greedy(sinr[:, :, 0].tolist(), 0.0, 4)
+
+
+def test_equal_users_are_taken_in_their_order():
+    server, _ = associate(torch.full((1, 5, 1), 3.0), min_sinr_db=0.0, max_users=2)
+    assert server[:, 0].tolist() == [0, 0, -1, -1, -1]
+
+
+def test_sums_of_each_drone_by_hand():
+    server = torch.tensor([[0], [2], [-1], [0], [2]], dtype=torch.int32)
+    values = torch.tensor([[1.0], [2.0], [4.0], [8.0], [16.0]])
+    assert of_each_drone(server, 3, values)[:, 0].tolist() == [9.0, 0.0, 18.0]
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        (
+            "env.sim.radio.channel=tunnel",
+            r"env\.sim\.radio\.channel = tunnel; expected free_space or urban or",
+        ),
+        (
+            "env.sim.radio.shadowing=per_episode",
+            r"env\.sim\.radio\.shadowing = per_episode; expected none",
+        ),
+        ("env.sim.radio.carrier_hz=0", r"env\.sim\.radio\.carrier_hz = 0"),
+        ("env.sim.radio.max_users=0", r"env\.sim\.radio\.max_users = 0; expected a whole number"),
+        ("env.sim.radio.noise_dbm=nan", r"env\.sim\.radio\.noise_dbm = nan"),
+    ],
+)
+def test_radios_that_cannot_be_are_refused(override, sentence):
+    with pytest.raises(ValueError, match=sentence) as refused:
+        params_of("coverage", override)
+    assert "\n" not in str(refused.value)

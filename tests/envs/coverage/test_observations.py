@@ -1,0 +1,160 @@
+"""What teams are told: layouts by hand, soft counts against loops, and who is told the same."""
+
+import itertools
+
+import pytest
+import torch
+
+from navrl.envs.alice_and_bob.observations import Codes, OneHot
+from navrl.envs.alice_and_bob.sim import GridParams
+from navrl.envs.alice_and_bob.sim import opening_state as grid_opening
+from navrl.envs.core import random
+from navrl.envs.coverage.observations import Histogram, Raw, Relative, soft_counts
+from navrl.envs.coverage.sim.advance import opening_state
+from navrl.envs.coverage.sim.backhaul import Backhaul
+from tests.envs.coverage.sim.layouts import params_of, rows, state_at
+
+RULES = GridParams(num_agents=2, size=8, horizon=100)
+DRONES = [[200.0, 300.0, 100.0], [700.0, 600.0, 120.0]]
+USERS = [[250.0, 350.0], [600.0, 500.0], [900.0, 900.0]]
+SMALL = ("env.sim.num_drones=2", "env.sim.num_users=3")
+
+
+def keys(count):
+    return random.episode_key(torch.tensor(0), torch.arange(count), torch.zeros(count).long())
+
+
+def told(kind, params, state):
+    kind.prepare(params, "cpu")
+    leaves = kind.rows(params, state)
+    envs = state.step.shape[0]
+    assert {name: row.shape for name, row in leaves.items()} == {
+        name: (params.num_drones, *shape, envs) for name, shape in kind.leaves.items()
+    }
+    critic = kind.state_rows(params, state)
+    assert critic.shape == (kind.state_size, envs)
+    return leaves, critic
+
+
+def test_codes_are_eleven_numbers_and_a_hundred():
+    kind = Codes()
+    kind.prepare(RULES, "cpu")
+    assert (kind.leaves, kind.state_size) == ({"view": (11,)}, 100)
+    state = grid_opening(RULES, keys(50))
+    view = kind.rows(RULES, state, 1)["view"]
+    assert view.dtype == torch.float32
+    assert (view[4] == 3.0).all()  # Bob sees himself in the middle
+    assert torch.equal(view[9:], torch.stack([state.row[1], state.column[1]]).float())
+    assert (kind.state_rows(RULES, state) == 1.0).sum(0).tolist() == [36] * 50
+
+
+def test_flags_say_what_the_codes_say():
+    codes, flags = Codes(), OneHot()
+    state = grid_opening(RULES, keys(50))
+    for kind in (codes, flags):
+        kind.prepare(RULES, "cpu")
+    assert (flags.leaves, flags.state_size) == ({"view": (8 * 9 + 2,)}, 800)
+    view, critic = flags.rows(RULES, state, 0)["view"], flags.state_rows(RULES, state)
+    plain = codes.rows(RULES, state, 0)["view"]
+    assert torch.equal(view[:72].view(9, 8, 50).argmax(1).float(), plain[:9])
+    assert torch.equal(view[72:], plain[9:])
+    assert torch.equal(critic.view(100, 8, 50).argmax(1).float(), codes.state_rows(RULES, state))
+    assert (critic.view(100, 8, 50).sum(1) == 1.0).all()
+
+
+def test_raw_is_the_originals_layout():
+    params = params_of("coverage", *SMALL, "env.sim.horizon=8")
+    state = state_at(params, rows(DRONES), rows(USERS))._replace(step=torch.tensor([2]).int())
+    leaves, critic = told(Raw(), params, state)
+    drones, users = ([*itertools.chain(*places)] for places in (DRONES, USERS))
+    assert leaves["told"][1, :, 0].tolist() == [*DRONES[1], *users, *drones, 0.25]
+    assert critic[:, 0].tolist() == [*drones, *users, 0.25]
+
+
+@pytest.mark.parametrize(("env", "size"), [("coverage", 119), ("coverage_compat", 124)])
+def test_raw_has_the_originals_size(env, size):
+    kind = Raw()
+    kind.prepare(params_of(env), "cpu")
+    assert (kind.leaves, kind.state_size) == ({"told": (size,)}, 116)
+
+
+def test_relative_by_hand():
+    params = params_of("coverage", *SMALL)
+    leaves, _ = told(Relative(), params, state_at(params, rows(DRONES), rows(USERS)))
+    expected = {"own": [-0.6, -0.4, 0.0, 0.0], "mates": [0.5, 0.3, 0.02]}
+    assert leaves["own"][0, :, 0].tolist() == pytest.approx(expected["own"])
+    assert leaves["mates"][0, 0, :, 0].tolist() == pytest.approx(expected["mates"])
+    assert leaves["mates"][1, 0, :, 0].tolist() == pytest.approx([-0.5, -0.3, -0.02])
+    users = torch.tensor([[0.05, 0.05], [0.4, 0.2], [0.7, 0.6]])
+    torch.testing.assert_close(leaves["users"][0, :, :, 0], users)
+    assert leaves["users_mask"].all()
+    assert leaves["mates_mask"].all()
+
+
+def test_a_lonely_drone_has_no_mates():
+    params = params_of("coverage", "env.sim.num_drones=1")
+    leaves, _ = told(Relative(), params, opening_state(params, keys(4)))
+    assert not leaves["mates_mask"].any()
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5])
+def test_soft_counts_equal_a_loop(cells):
+    generator = torch.Generator().manual_seed(cells)
+    apart = (torch.rand(2, 3, 20, 7, generator=generator) - 0.5) * 2000.0
+    found = soft_counts(apart, cells, 200.0)
+    middle, expected = 0.5 * (cells - 1), torch.zeros(3, cells, cells, 7, dtype=torch.float64)
+    for me in range(3):
+        for user in range(20):
+            for env in range(7):
+                x, y = (
+                    min(max(v / 200.0, -middle), middle) + middle
+                    for v in apart[:, me, user, env].tolist()
+                )
+                for column in range(cells):
+                    for row in range(cells):
+                        part = max(0.0, 1.0 - abs(x - column)) * max(0.0, 1.0 - abs(y - row))
+                        expected[me, column, row, env] += part
+    torch.testing.assert_close(found.double(), expected.flatten(1, 2), atol=0.05, rtol=0.0)
+    assert torch.equal(found.sum(1), torch.full((3, 7), 20.0))
+
+
+def test_soft_counts_are_exact_in_any_order():
+    apart = (torch.rand(2, 2, 200, 3, generator=torch.Generator().manual_seed(0)) - 0.5) * 1000.0
+    mixed = apart[:, :, torch.randperm(200, generator=torch.Generator().manual_seed(1))]
+    assert torch.equal(soft_counts(apart, 5, 200.0), soft_counts(mixed, 5, 200.0))
+
+
+@pytest.mark.parametrize("env", ["coverage", "coverage_relay"])
+def test_a_histogram_has_shares_of_users_and_drones(env):
+    params = params_of(env)
+    state = opening_state(params, keys(20))
+    leaves, critic = told(Histogram(cells=5, cell_m=200.0), params, state)
+    for leaf in ("users", "mates"):
+        torch.testing.assert_close(leaves[leaf].sum(1), torch.ones(5, 20))
+    torch.testing.assert_close(critic[15:40].sum(0), torch.ones(20))
+    assert leaves["own"].shape[1] == (4 if env == "coverage" else 9)
+
+
+def test_roles_links_and_paths_by_hand():
+    places = [[0.0, 500.0, 100.0], [0.0, 500.0, 140.0], [0.0, 900.0, 100.0], [1000.0, 0.0, 100.0]]
+    params = params_of("coverage_relay", "env.sim.num_drones=4", "env.sim.num_users=1")
+    assert isinstance(params.backhaul, Backhaul)
+    state = state_at(params, rows(places), rows([[0.0, 500.0]]))
+    alone = state._replace(
+        service=state.service._replace(load=torch.tensor([[1.0], [0.0], [1.0], [0.0]]))
+    )
+    leaves, _ = told(Histogram(cells=3, cell_m=100.0), params, alone)
+    told_of = leaves["own"][:, 4:, 0].tolist()
+    third = 1.0 / 3.0
+    expected = [
+        [0.0, 1.0, 0.0, 1.0, third],  # has a user, and a link to the station
+        [0.0, 0.0, 1.0, 1.0, third],  # only the link: a relay
+        [0.0, 1.0, 0.0, 1.0, third],
+        [1.0, 0.0, 0.0, 0.0, 0.0],  # nothing, and far from everything
+    ]
+    assert told_of == [pytest.approx(row) for row in expected]
+
+
+def test_a_grid_without_cells_is_refused():
+    with pytest.raises(ValueError, match=r"observation\.cells = 0"):
+        Histogram(cells=0, cell_m=100.0)

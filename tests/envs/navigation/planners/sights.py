@@ -1,0 +1,63 @@
+"""What one drone perceives, put together by hand; and what a straight flight among discs comes to."""
+
+import math
+
+import torch
+
+from navrl.envs.navigation.planners.base import Perception
+from navrl.envs.navigation.planners.foresight import Foresight
+from navrl.envs.navigation.sim.lidar import Lidar
+
+LIDAR = Lidar(range_m=4.0, beams=36, rings=4, ring_low_deg=-10.0, ring_high_deg=20.0)
+LEVEL_RING = 1  # of -10, 0, 10 and 20 degrees
+
+
+def foresight(**changes):
+    """Looks two seconds ahead, for a drone that flies a command at once."""
+    options = {
+        "horizons_s": (2.0,),
+        "response_s": 0.0,
+        "static_radius_m": 0.45,
+        "moving_margin_m": 0.5,
+        "level_m": 0.4,
+    }
+    return Foresight(**(options | changes))
+
+
+def sight(*, goal=(10.0, 0.0, 0.0), velocity=(0.0, 0.0, 0.0), beams=(), moving=()):
+    """A drone 1.5 m above the origin, beam 0 along x; the goal is relative to it.
+
+    `beams` are (beam, metres) of the level ring; `moving` are (offset, velocity, radius) of columns.
+    """
+    ranges = torch.full((36, 4, 1), LIDAR.range_m)
+    for beam, range_m in beams:
+        ranges[beam, LEVEL_RING] = range_m
+    offset, speed, radius = torch.zeros(3, 5, 1), torch.zeros(3, 5, 1), torch.zeros(5, 1)
+    present = torch.zeros(5, 1, dtype=torch.bool)
+    for row, (place, motion, radius_m) in enumerate(moving):
+        offset[:2, row, 0], speed[:2, row, 0] = torch.tensor(place), torch.tensor(motion)
+        radius[row], present[row] = radius_m, True
+    position = torch.tensor([[0.0], [0.0], [1.5]])
+    return Perception(
+        position=position,
+        velocity=torch.tensor(velocity).unsqueeze(-1),
+        goal=position + torch.tensor(goal).unsqueeze(-1),
+        heading=torch.tensor([[1.0], [0.0]]),
+        ranges=ranges,
+        near_offset=offset,
+        near_velocity=speed,
+        near_radius_m=radius,
+        near_half_height_m=torch.full((5, 1), 2.5),
+        near_upright=present,
+        near_present=present,
+    )
+
+
+def closest_m(place, motion, velocity, time_s):
+    """How near a point with this velocity comes to the middle of a disc within the time."""
+    x, y = place
+    fast_x, fast_y = velocity[0] - motion[0], velocity[1] - motion[1]
+    square = fast_x * fast_x + fast_y * fast_y
+    when = 0.0 if square == 0.0 else (x * fast_x + y * fast_y) / square
+    when = min(max(when, 0.0), time_s)
+    return math.hypot(x - when * fast_x, y - when * fast_y)

@@ -1,0 +1,185 @@
+"""The shield: what is safe passes to the last bit, what is not becomes the nearest that is."""
+
+import math
+import random
+
+import pytest
+import torch
+
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.navigation.planners.perception import perceive
+from navrl.envs.navigation.planners.shield import Shield
+from navrl.envs.navigation.sim.state import heading, to_world_frame
+from tests.envs.navigation.planners.sights import LIDAR, closest_m, foresight, sight
+
+HORIZONS_S, RESPONSE_S = (0.4, 1.0), 0.47
+SPEEDS_MPS = (0.667, 1.333, 2.0)
+MARGIN_M, PILLAR_M = 0.35, 0.35
+
+
+def make_shield():
+    """That of shield=on."""
+    looking = foresight(
+        horizons_s=HORIZONS_S,
+        response_s=RESPONSE_S,
+        static_radius_m=PILLAR_M,
+        moving_margin_m=MARGIN_M,
+    )
+    shield = Shield(foresight=looking, headings=24, speeds_mps=SPEEDS_MPS)
+    shield.prepare(LIDAR)
+    return shield
+
+
+def margin_m(scene, velocity, command):
+    """By how much the mean velocities to the horizons pass everything; and whether that is past doubt."""
+    least = math.inf
+    for horizon_s in HORIZONS_S:
+        kept = RESPONSE_S / horizon_s * (1.0 - math.exp(-horizon_s / RESPONSE_S))
+        mean = [(1.0 - kept) * c + kept * v for c, v in zip(command, velocity, strict=True)]
+        for place, motion, radius in scene:
+            least = min(least, closest_m(place, motion, mean, horizon_s) - radius)
+    return least
+
+
+def candidates(command):
+    """Every velocity that may be flown instead."""
+    turn = math.atan2(command[1], command[0])
+    yield 0.0, 0.0
+    for speed in SPEEDS_MPS:
+        for number in range(24):
+            angle = turn + 2.0 * math.pi * number / 24
+            yield speed * math.cos(angle), speed * math.sin(angle)
+
+
+def drawn_scene(drawn):
+    """Two pillars at the ends of beams and two columns, none so near that one is in it already."""
+    beams = [(drawn.randrange(36), drawn.uniform(0.6, 2.5)) for _ in range(2)]
+    moving = []
+    for _ in range(2):
+        angle, away = drawn.uniform(0.0, 2.0 * math.pi), drawn.uniform(1.0, 3.0)
+        motion = (drawn.uniform(-1.0, 1.0), drawn.uniform(-1.0, 1.0))
+        place = (away * math.cos(angle), away * math.sin(angle))
+        moving.append((place, motion, drawn.choice((0.125, 0.25, 0.375, 0.5))))
+    discs = [(place, motion, radius + MARGIN_M) for place, motion, radius in moving]
+    for beam, range_m in dict(beams).items():
+        angle = math.radians(10.0 * beam)
+        place = (range_m * math.cos(angle), range_m * math.sin(angle))
+        discs.append((place, (0.0, 0.0), PILLAR_M))
+    return beams, moving, discs
+
+
+def test_the_nearest_safe_velocity_is_that_of_a_slow_search():
+    drawn, shield = random.Random(0), make_shield()
+    passed = changed = 0
+    for _ in range(300):
+        beams, moving, discs = drawn_scene(drawn)
+        velocity = (drawn.uniform(-1.0, 1.0), drawn.uniform(-1.0, 1.0))
+        command = (drawn.uniform(-2.0, 2.0), drawn.uniform(-2.0, 2.0))
+        scene = sight(velocity=(*velocity, 0.0), beams=beams, moving=moving)
+        given = torch.tensor([[command[0]], [command[1]], [0.3]])
+        flown, intervened = shield.protect(scene, given)
+        assert flown[2].item() == given[2].item()
+        margins = {
+            each: margin_m(discs, velocity, each) for each in (command, *candidates(command))
+        }
+        if min(abs(margin) for margin in margins.values()) < 1e-3:
+            continue  # rounding decides
+        safe = [each for each, margin in margins.items() if margin > 0.0]
+        if command in safe:
+            assert torch.equal(flown, given)
+            assert not intervened.item()
+            passed += 1
+        elif safe:
+            least = min(math.dist(each, command) for each in safe)
+            found = (flown[0].item(), flown[1].item())
+            assert math.dist(found, command) == pytest.approx(least, abs=1e-4)
+            assert margin_m(discs, velocity, found) > 0.0
+            assert intervened.item()
+            changed += 1
+    assert passed > 30
+    assert changed > 30
+
+
+def test_where_nothing_is_safe_it_takes_what_hits_last():
+    """A ring of walls 0.36 m away, 0.01 m from the discs: only to stay lasts."""
+    scene = sight(beams=[(beam, 0.36) for beam in range(36)])
+    flown, _ = make_shield().protect(scene, torch.tensor([[2.0], [0.0], [0.0]]))
+    assert flown[:2].abs().max() == 0.0
+
+
+def head_on(shield):
+    """The least gap, in metres, between a drone bound for (20, 0) and a column that comes straight at it."""
+    dt_s, column = 0.05, ((5.0, 0.0), (-1.0, 0.0), 0.25)
+    place, speed, (x, y), least = [0.0, 0.0], [2.0, 0.0], column[0], math.inf
+    for _ in range(100):
+        offset = (x - place[0], y - place[1])
+        least = min(least, math.hypot(*offset) - column[2] - 0.3)
+        near = [(offset, column[1], column[2])] if math.hypot(*offset) < 4.0 else []
+        command = torch.tensor([[2.0], [0.0], [0.0]])
+        if shield is not None:
+            command, _ = shield.protect(sight(velocity=(*speed, 0.0), moving=near), command)
+        for axis in range(2):
+            speed[axis] += (1.0 - math.exp(-dt_s / RESPONSE_S)) * (
+                command[axis].item() - speed[axis]
+            )
+            place[axis] += dt_s * speed[axis]
+        x -= dt_s
+    return least, place
+
+
+def test_it_prevents_a_head_on_collision():
+    without, _ = head_on(None)
+    gap_m, place = head_on(make_shield())
+    assert without < 0.0
+    assert gap_m > 0.0
+    assert place[0] > 5.0  # and it has got past
+
+
+def test_interventions_are_counted():
+    """The statistic of the env is the share of decisions whose command the shield has changed."""
+    dense = (
+        "world.count=1",
+        "world.routes_per_world=8",
+        "world.map.half_side_m=8",
+        "world.map.count=60",
+    )
+    routes = (
+        "world.routes.x_m=[-8,8]",
+        "world.routes.y_m=[-8,8]",
+        "world.routes.distance_m=[4,16]",
+    )
+    others = ("world.difficulty.static=60", "world.renew_episodes=null", "compile=off", "shield=on")
+    config = compose("train", ["env=navigation", *dense, *routes, *others])
+    env = build(config.env)(num_envs=16, device="cpu", seed=0)
+    root, shield, params = env.reset(), make_shield(), env.params
+    changed, change_mps, decisions = torch.zeros(16), torch.zeros(16), torch.zeros(16)
+    names, torch_state = env.episode_keys, torch.Generator().manual_seed(0)
+    for _ in range(40):
+        state = env.navigation_state
+        action = torch.rand(16, 3, generator=torch_state) * 2.0 - 1.0
+        command = to_world_frame(heading(params, state), 2.0 * action.t())
+        flown, _ = shield.protect(perceive(params, state), command)
+        differs = (flown != command).any(0)
+        changed, decisions = changed + differs, decisions + 1.0
+        change_mps = change_mps + (flown - command).square().sum(0).sqrt()
+        stepped, root = env.step_and_maybe_reset(root.set("action", action))
+        told = stepped["next", "episode"]
+        expected = (changed / decisions, change_mps / decisions)
+        for name, share in zip(("interventions", "shield_mps"), expected, strict=True):
+            assert torch.allclose(told[:, names.index(name)], share, atol=1e-5)
+        done = stepped["next", "done"].squeeze(-1)
+        changed, change_mps, decisions = (
+            torch.where(done, 0.0, total) for total in (changed, change_mps, decisions)
+        )
+        if changed.sum() > 5 and decisions.max() > 20:
+            return
+    raise AssertionError("nobody was ever changed")
+
+
+@pytest.mark.parametrize("wrong", [{"headings": 0}, {"speeds_mps": []}, {"speeds_mps": [1.0, 0.0]}])
+def test_a_fan_without_a_choice_is_refused_by_name(wrong):
+    (name,) = wrong
+    fan = {"headings": 24, "speeds_mps": SPEEDS_MPS} | wrong
+    with pytest.raises(ValueError, match=rf"^{name} = .*; change {name}$"):
+        Shield(foresight=None, **fan)

@@ -1,0 +1,137 @@
+"""One decision of drone navigation: what counts as a collision, and what the lidar sees."""
+
+import functools
+import math
+
+import pytest
+import torch
+
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.navigation.planners.perception import perceive
+from navrl.envs.navigation.sim.advance import advance, look, near_obstacles
+from navrl.envs.navigation.sim.moving import Triple
+from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Grid, absent_cylinders, build_worlds
+from navrl.view.navigation_recording import play_trips
+from tests.envs.navigation.sim.shapes import clearance
+
+_SMALL = (
+    *("compile=off", "world.count=1", "world.routes_per_world=4", "world.renew_episodes=null"),
+    *("world.map.count=20", "world.difficulty.static=20", "drone=kinematic"),
+)
+GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=4.0)
+
+
+@functools.cache
+def shipped(name, *overrides):
+    """An env of few obstacles and two flights, reset."""
+    config = compose("train", [f"env={name}", "world=forest", *_SMALL, *overrides])
+    env = build(config.env)(num_envs=2, device="cpu", seed=0)
+    env.reset()
+    return env
+
+
+def block(x, y, half_m, bottom_m, top_m):
+    """The worlds with one upright box."""
+    one = [torch.tensor([[value]]) for value in (x, y, half_m, half_m, 1.0, 0.0, bottom_m, top_m)]
+    nothing = absent_cylinders(1, 1)
+    return build_worlds(GRID, Boxes(*one), nothing, boxes_per_cell=16, cylinders_per_cell=0)
+
+
+def stood(env, worlds, place):
+    """The state after a decision in which both drones stay at this place, heading along x, nobody around."""
+    state = env.navigation_state
+    position = torch.tensor(place).unsqueeze(-1).expand(3, 2)
+    ahead, zero = torch.tensor([[10.0], [0.0], [0.0]]), torch.zeros(3, 2)
+    far = torch.full_like(state.obstacles.position.x, FAR_M)
+    state = state._replace(
+        start=position,
+        goal=position + ahead,
+        drone=state.drone._replace(position=position, velocity=zero),
+        obstacles=state.obstacles._replace(position=Triple(far, far, far)),
+        world=torch.zeros_like(state.world),
+    )
+    return advance(env.params, GRID, worlds, state, zero, zero)[0]
+
+
+# Passed by all 144 beams from (0, 0, 1.5), and yet nearer than 0.3 m: a low block under the drone, a floating
+# one above it, and a rod half way between two azimuths.
+_ASIDE = math.radians(5.0)
+MISSED = {
+    "low": (0.0, 0.0, 0.5, 0.0, 1.25),
+    "floating": (0.0, 0.0, 0.5, 1.75, 3.0),
+    "thin": (0.28 * math.cos(_ASIDE), 0.28 * math.sin(_ASIDE), 0.005, 0.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("kind", MISSED)
+def test_what_no_beam_meets_is_a_collision_here_and_none_in_the_original(kind):
+    worlds = block(*MISSED[kind])
+    for name, collides in (("navigation", True), ("navigation_compat", False)):
+        env = shipped(name)
+        after = stood(env, worlds, (0.0, 0.0, 1.5))
+        assert after.scans[0].amin() > env.params.body_radius_m
+        assert after.ending.hit_static.tolist() == [collides] * 2
+
+
+@pytest.mark.parametrize("name", ["navigation", "navigation_compat"])
+@pytest.mark.parametrize(("gap_m", "collides"), [(0.29, True), (0.31, False)])
+def test_a_pillar_ahead_is_hit_at_the_radius_of_the_body(name, gap_m, collides):
+    after = stood(shipped(name), block(1.0 + gap_m, 0.0, 1.0, 0.0, 5.0), (0.0, 0.0, 1.5))
+    assert after.ending.hit_static.tolist() == [collides] * 2
+    assert after.tally.clearance_m.tolist() == pytest.approx([gap_m] * 2, abs=1e-5)
+
+
+def test_an_episode_begins_with_the_distance_at_its_start():
+    env = shipped("navigation")
+    state, worlds = env.navigation_state, env.worlds.openings.worlds
+    for number in range(2):
+        place = state.start[:, number].double().tolist()
+        slow = clearance(worlds.boxes, worlds.cylinders, int(state.world[number]), place)
+        assert float(state.static_gap_m[number]) == pytest.approx(min(slow, 4.0), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["navigation", "navigation_compat"])
+def test_the_lidar_sees_what_stands_and_a_drone_is_told_what_moves(name):
+    """As in the original: moving obstacles are known by place and speed, and no beam meets them."""
+    env = shipped(name)
+    state = env.navigation_state
+    before = look(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    beside = [field.clone() for field in state.obstacles.position]
+    for field, own, step_m in zip(beside, state.drone.position, (1.0, 0.0, 0.0), strict=True):
+        field[0] = own + step_m
+    state = state._replace(obstacles=state.obstacles._replace(position=Triple(*beside)))
+    seen = look(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    assert torch.equal(seen, before)
+    near = near_obstacles(env.params, state)
+    assert near.present[0].all()
+    assert near.offset[0, 0].tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_policy_planners_and_replays_are_told_the_same_scan():
+    """With noise, lost beams and a delay of two decisions; the truth is something else."""
+    spoiled = (
+        "world.map.count=300",
+        "world.difficulty.static=300",
+        "env.sim.noise.range_sigma_m=0.1",
+        "env.sim.noise.dropout=0.2",
+    )
+    env = shipped(
+        "navigation", *spoiled, "env.sim.scan_latency_decisions=2", "env.sim.time_limit_s=1"
+    )
+    told, states = [], []
+
+    def straight_on(root):
+        state, params = env.navigation_state, env.params
+        told.append((4.0 - 4.0 * root["observation", "lidar"][:, 0]).movedim(0, -1))
+        assert torch.allclose(told[-1], perceive(params, state).ranges, atol=1e-5)
+        states.append(state)
+        return root.set("action", torch.tensor([0.5, 0.0, 0.0]).expand(2, 3))
+
+    recorded, spoilt = play_trips(env, straight_on, first=0), 0
+    for number, trip in enumerate(recorded.trips):
+        for knot, ranges in zip(trip.time_s[:-1], trip.ranges_m, strict=False):
+            decision = round(knot / 0.05)
+            assert torch.allclose(ranges, told[decision][..., number], atol=1e-5)
+            spoilt += int((ranges.flatten() != states[decision].scans[0][:, number]).sum())
+    assert spoilt > 100

@@ -1,0 +1,279 @@
+"""Moving obstacles on their way: that they keep to their box, and how each mode flies."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.envs.navigation.sim.moving import advance, opening
+from navrl.envs.navigation.sim.moving_params import MODES
+from tests.envs.navigation.sim.obstacles import (
+    DT_S,
+    begun,
+    flown,
+    keys,
+    leaves,
+    moving_params,
+    vectors,
+)
+
+MIXED = dict.fromkeys(MODES, 1.0)
+
+
+def speeds(obstacles):
+    return vectors(obstacles.velocity).square().sum(0).sqrt()
+
+
+def same(one, two):
+    return all(torch.equal(a, b) for a, b in zip(leaves(one), leaves(two), strict=True))
+
+
+@pytest.mark.parametrize("every_s", [None, 2.0])
+@pytest.mark.parametrize("mode", MODES)
+def test_they_keep_to_the_box_and_to_their_speeds(mode, every_s):
+    params = moving_params(mode, re_aim_every_s=every_s)
+    for obstacles in flown(params, begun(params, 16), 400, drone=(1.0, -2.0, 2.0)):
+        place, speed = vectors(obstacles.position), speeds(obstacles)
+        assert place[:2].abs().max() <= 20.0 + 1e-5
+        assert place[2, :40].min() >= 0.0
+        assert place[2, :40].max() <= 4.5
+        assert (place[2, 40:] == 2.5).all()
+        rests = (speed == 0.0) & (mode == "stop_and_go")
+        assert ((speed > 0.5 - 1e-5) & (speed < 1.5 + 1e-5) | rests).all()
+        assert (obstacles.velocity.z[40:] == 0.0).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_between_new_goals_everybody_flies_straight_at_one_speed(mode):
+    params = moving_params(mode)
+    before = begun(params, 16)
+    changes = 0
+    for after in flown(params, before, 300):
+        old, new = vectors(before.velocity), vectors(after.velocity)
+        same_goal = (vectors(before.goal) == vectors(after.goal)).all(0)
+        if mode == "bouncing":
+            assert same_goal.all()
+            assert (old.abs() - new.abs()).abs().max() < 1e-6
+        else:
+            # who reaches a corner of the box may draw the same corner again, and another speed
+            left = (vectors(before.goal) - vectors(after.position)).square().sum(0).sqrt()
+            steady = same_goal & ~((new == 0.0).all(0)) & (left > 0.5)
+            assert torch.equal(old.abs()[:, steady], new.abs()[:, steady])
+            # a goal on a face of the box is neared along it, and rounding may touch the face
+            assert old.abs()[:, steady][old[:, steady] != new[:, steady]].sum() < 0.01
+            changes += int((~same_goal).sum())
+        way = vectors(after.position) - vectors(before.position)
+        inside = (old == new).all(0)
+        assert (way - old * DT_S)[:, inside].abs().max() < 1e-5
+        before = after
+    assert changes > 100 or mode == "bouncing"
+
+
+@pytest.mark.parametrize("mode", ["waypoint", "crossing"])
+def test_a_goal_is_in_the_territory_and_the_way_leads_straight_to_it(mode):
+    params = moving_params(mode)
+    before = begun(params, 32)
+    arrivals = 0
+    for after in flown(params, before, 300, drone=(3.0, 4.0, 1.0)):
+        goal, home = vectors(after.goal), vectors(after.home)
+        assert ((goal - home)[:2].abs() <= 5.0 + 1e-5).all()
+        to_goal, velocity = goal - vectors(after.position), vectors(after.velocity)
+        distance = to_goal.square().sum(0).sqrt()
+        off = 1.0 - (to_goal * velocity).sum(0) / (distance * speeds(after))
+        assert off[distance > 0.5].max() < 1e-4
+        renewed = (goal != vectors(before.goal)).any(0)
+        left = (vectors(before.goal) - vectors(after.position)).square().sum(0).sqrt()
+        assert torch.equal(renewed & (left > 1e-3), (left < 0.5) & renewed & (left > 1e-3))
+        corner = (goal[:2].abs() == 20.0).all(0)  # may be drawn again
+        met = (vectors(after.goal)[:2] == torch.tensor([3.0, 4.0]).reshape(2, 1, 1)).all(
+            0
+        )  # it waits
+        assert (renewed | corner | met)[left < 0.5 - 1e-5].all()
+        arrivals += int(renewed.sum())
+        before = after
+    # 32 * 80 obstacles, 15 s, legs of about 4 m at 1 m/s
+    assert arrivals > 2560
+
+
+def test_goals_fill_the_territory_evenly():
+    params = moving_params(local_range_m=(2.0, 3.0, 1.0))
+    obstacles = begun(params, 512)
+    inner = (obstacles.home.x.abs() < 18.0) & (obstacles.home.y.abs() < 17.0)
+    for name, reach in (("x", 2.0), ("y", 3.0)):
+        offset = (getattr(obstacles.goal, name) - getattr(obstacles.home, name))[inner]
+        counts = torch.histc(offset, bins=20, min=-reach, max=reach)
+        expected = offset.numel() / 20
+        assert (counts - expected).abs().max() < 5 * math.sqrt(expected)
+
+
+def test_bouncing_is_a_mirrored_straight_line():
+    params = moving_params("bouncing")
+    first = begun(params, 4)
+    place, velocity = vectors(first.position), vectors(first.velocity)
+    for step, obstacles in enumerate(flown(params, first, 1200), 1):
+        if step % 100:
+            continue
+        # unfolded it is a line; fold it back into a box that repeats every two lengths
+        line = place + velocity * (DT_S * step)
+        low = torch.tensor([-20.0, -20.0, 0.0]).double().reshape(3, 1, 1)
+        length = torch.tensor([40.0, 40.0, 4.5]).double().reshape(3, 1, 1)
+        along = (line - low) % (2.0 * length)
+        folded = low + torch.minimum(along, 2.0 * length - along)
+        folded[2, 40:] = 2.5
+        assert (vectors(obstacles.position) - folded).abs().max() < 5e-3
+
+
+def test_stop_and_go_rests_at_its_goals_for_the_mean_time():
+    params = moving_params("stop_and_go", rest_s=1.5)
+    standing, ends = 0, 0
+    before = begun(params, 64)
+    for after in flown(params, before, 600):
+        rested, rests = speeds(before) == 0.0, speeds(after) == 0.0
+        at_goal = (vectors(after.goal) - vectors(after.position)).square().sum(0) < 0.25 + 1e-5
+        assert at_goal[rests].all()
+        standing += int(rested.sum())
+        ends += int((rested & ~rests).sum())
+        before = after
+    # each step of a rest ends it with probability dt / rest: `ends` is binomial
+    chance = DT_S / 1.5
+    assert ends == pytest.approx(standing * chance, abs=5 * math.sqrt(standing * chance))
+    assert ends > 5000
+
+
+def test_crossing_aims_where_the_drone_will_be_when_it_arrives_there():
+    params = moving_params("crossing", speed_mps=(1.0, 1.0))
+    drone, velocity = (2.0, -3.0, 1.5), (0.8, 0.6, 0.1)
+    aimed = 0
+    before = begun(params, 64)
+    for after in flown(params, before, 200, drone=drone, velocity=velocity):
+        renewed = (vectors(after.goal) != vectors(before.goal)).any(0)
+        x, y = vectors(after.position)[:2]
+        time_s = torch.hypot(x - drone[0], y - drone[1]).clamp_max(3.0)
+        predicted = torch.stack([drone[axis] + velocity[axis] * time_s for axis in range(3)])
+        predicted[2, 40:] = 2.5
+        offset = predicted[:2] - vectors(after.home)[:2]
+        edge = (offset.abs().amax(0) - 5.0).abs() < 1e-4
+        inside = (offset.abs() < 5.0).all(0)
+        hit = (vectors(after.goal) - predicted).abs().amax(0) < 1e-4
+        assert torch.equal(hit[renewed & ~edge], inside[renewed & ~edge])
+        aimed += int((hit & renewed).sum())
+        before = after
+    assert aimed > 100
+
+
+def test_the_tick_of_the_original_turns_everybody_at_once():
+    params = moving_params(re_aim_every_s=2.0)
+    before, overshot = begun(params, 16), 0
+    for step, after in enumerate(flown(params, before, 200)):
+        old, new = vectors(before.velocity), vectors(after.velocity)
+        if step % 40 == 0:
+            to_goal = vectors(after.goal) - vectors(after.position)
+            length = to_goal.square().sum(0).sqrt()
+            off = 1.0 - (to_goal * new).sum(0) / (length * speeds(after))
+            assert off[length > 0.01].max() < 1e-4
+        else:
+            assert (old.abs() - new.abs()).abs().max() < 1e-6  # but for the faces of the box
+            left = (vectors(after.goal) - vectors(after.position)).square().sum(0)
+            overshot += int(((left > 0.25) & (after.goal.x != before.goal.x)).sum())
+        before = after
+    assert overshot > 100  # a new goal, and on it flies
+
+
+# ---- envs, and what is not there --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every_s", [None, 2.0])
+def test_an_env_is_the_same_in_any_batch(every_s):
+    params = moving_params(modes=MIXED, re_aim_every_s=every_s)
+    generator = torch.Generator().manual_seed(1)
+    drone, velocity = (
+        torch.randn(3, 40, generator=generator),
+        torch.randn(3, 40, generator=generator),
+    )
+    key, active = keys(40), torch.arange(40) * 2
+    whole = part = None
+    rows = slice(7, 12)
+    for step in range(90):
+        at = torch.full((40,), float(step))
+        if whole is None:
+            whole = opening(params, key, drone, active)
+            part = opening(params, key[rows], drone[:, rows], active[rows])
+        else:
+            whole = advance(params, whole, key, at, drone, velocity, DT_S)
+            mine = (key[rows], at[rows], drone[:, rows], velocity[:, rows])
+            part = advance(params, part, *mine, DT_S)
+        for one, other in zip(leaves(whole), leaves(part), strict=True):
+            assert torch.equal(one[:, rows], other)
+
+
+def test_what_obstacles_draw_in_one_step_is_spread_and_says_nothing_of_the_next():
+    """They share one draw of the env, shifted; so speeds of one step are even, those of two unrelated."""
+    params = moving_params(re_aim_every_s=DT_S)  # everybody draws at every step
+    obstacles = begun(params, 256)
+    drawn = [speeds(after) for after in flown(params, obstacles, 3)]
+    for one in drawn:
+        # 80 random numbers leave gaps of 5 % between two somewhere; the spread ones leave less than 3/80.
+        gaps = one.sort(0).values.diff(dim=0)
+        assert gaps.max() < 3.0 / 80.0 + 1e-5
+        counts = torch.histc(one, bins=20, min=0.5, max=1.5)
+        assert (counts - 1024.0).abs().max() < 5 * math.sqrt(1024.0)
+    for one, other in ((drawn[0], drawn[1]), (drawn[1], drawn[2])):
+        # of one obstacle over the envs: the correlation of 256 pairs is 0 +- 1/16
+        pairs = torch.stack([one - one.mean(), other - other.mean()])
+        correlation = (pairs[0] * pairs[1]).mean(-1) / pairs.square().mean((1, 2)).prod().sqrt()
+        assert correlation.abs().max() < 5.0 / 16.0
+
+
+def test_other_episodes_are_other_obstacles():
+    params = moving_params()
+    assert not same(begun(params, 4, seed=0), begun(params, 4, seed=1))
+    place = begun(params, 64).position.x
+    assert len(set(place[5].tolist())) == 64
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("every_s", [None, 2.0])
+def test_who_is_not_there_stays_away(mode, every_s):
+    params = moving_params(mode, re_aim_every_s=every_s, rest_s=0.01)
+    active = torch.tensor([0, 16, 80])
+    first = opening(params, keys(3), torch.zeros(3, 3), active)
+    for obstacles in flown(params, first, 90, drone=(0.0, 0.0, 1.0)):
+        there = obstacles.position.x < 1e5
+        assert there.sum(0).tolist() == [0, 16, 80]
+        assert (speeds(obstacles)[~there] == 0.0).all()
+
+
+def test_a_step_traces_into_one_graph_of_the_same_numbers():
+    params = moving_params(modes=MIXED, re_aim_every_s=2.0)
+    traced = torch.compile(advance, backend="eager", fullgraph=True, dynamic=False)
+    one = two = begun(params, 8, active=64)
+    drone, velocity = torch.zeros(3, 8), torch.ones(3, 8)
+    for step in range(5):
+        arguments = (keys(8), torch.full((8,), float(step)), drone, velocity, DT_S)
+        one, two = advance(params, one, *arguments), traced(params, two, *arguments)
+        assert same(one, two)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 12},
+        {"count": 0},
+        {"half_extent_m": 0.0},
+        {"speed_mps": (0.0, 1.0)},
+        {"speed_mps": (2.0, 1.0)},
+        {"local_range_m": (1.0, -1.0, 1.0)},
+        {"re_aim_every_s": 0.0},
+        {"rest_s": 0.0},
+        {"look_ahead_s": -1.0},
+        {"modes": {"waypoint": 1.0}},
+        {"modes": dict.fromkeys(MODES, 0.0)},
+    ],
+    ids=str,
+)
+def test_impossible_numbers_are_refused_by_name(change):
+    (name,) = change
+    with pytest.raises(
+        ValueError, match=rf"^env\.sim\.moving\.{name} = .*; expected .*; change env\."
+    ):
+        moving_params(**change)

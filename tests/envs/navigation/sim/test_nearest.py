@@ -1,0 +1,135 @@
+"""The nearest moving obstacles: who they are, what is told of them, and when one is hit."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.envs.navigation.sim.nearest import nearest
+from tests.envs.navigation.sim.obstacles import begun, moving_params, placed, vectors
+
+# Indices of 80: a block 1 m wide, a block 0.25 m wide, a column 0.5 m wide.
+BLOCK, SMALL_BLOCK, COLUMN = 35, 5, 55
+
+
+def seen(rows, position=(0.0, 0.0, 1.0), *, velocity=None, count=5, range_m=4.0):
+    """What a drone of one env is told."""
+    place = torch.tensor(position).reshape(3, 1)
+    obstacles = placed(rows, velocity=velocity)
+    return nearest(moving_params(), obstacles, place, count=count, range_m=range_m)
+
+
+def test_they_are_those_of_a_slow_search_in_their_order():
+    params, envs = moving_params(), 64
+    obstacles = begun(params, envs)
+    generator = torch.Generator().manual_seed(0)
+    position = torch.rand(3, envs, generator=generator) * 30.0 - 15.0
+    near = nearest(params, obstacles, position, count=5, range_m=5.0)
+    place, velocity = vectors(obstacles.position), vectors(obstacles.velocity)
+    complete = 0
+    for env in range(envs):
+        x, y, z = position[:, env].double().tolist()
+        found = sorted(
+            (math.hypot(place[0, who, env] - x, place[1, who, env] - y), who) for who in range(80)
+        )
+        found = [who for distance, who in found[:5] if distance <= 5.0]
+        complete += len(found) == 5
+        assert near.present[:, env].tolist() == [row < len(found) for row in range(5)]
+        for row, who in enumerate(found):
+            offset = place[:, who, env] - torch.tensor([x, y, z])
+            if who >= 40:
+                offset[2] = 0.0
+            assert near.offset[:, row, env].tolist() == pytest.approx(offset.tolist(), abs=1e-5)
+            assert near.velocity[:, row, env].tolist() == velocity[:, who, env].tolist()
+            assert near.radius_m[row, env] == 0.125 * (who // 10 % 4 + 1)
+            assert near.half_height_m[row, env] == (2.5 if who >= 40 else 0.5)
+            assert bool(near.upright[row, env]) == (who >= 40)
+    assert 0 < complete < envs  # some see five, some fewer
+
+
+def test_height_does_not_count_for_who_is_nearest():
+    near = seen({BLOCK: (1.0, 0.0, 4.0), SMALL_BLOCK: (2.0, 0.0, 1.0)}, count=1)
+    assert near.offset[:, 0, 0].tolist() == [1.0, 0.0, 3.0]
+
+
+def test_who_is_beyond_the_range_is_not_there_and_says_nothing():
+    rows = {BLOCK: (3.9, 0.0, 1.0), COLUMN: (0.0, 4.1, 2.5)}
+    near = seen(rows, velocity=dict.fromkeys(rows, (1.0, 1.0, 0.0)))
+    assert near.present[:, 0].tolist() == [True, False, False, False, False]
+    for field in (near.offset, near.velocity, near.radius_m, near.half_height_m):
+        assert (field[..., 1:, 0] == 0.0).all()
+    assert not near.upright[1:].any()
+    assert near.gap_m()[1:].min() == 1e6
+    assert near.centre_gap_m()[1:].min() == 1e6
+
+
+@pytest.mark.parametrize(
+    ("who", "place", "gap_m", "centre_gap_m"),
+    [
+        # a block 1 m wide and high; the drone is at a height of 1
+        (BLOCK, (2.0, 0.0, 1.0), 1.5, 1.5),
+        (BLOCK, (0.0, 0.0, 3.0), 1.5, 1.5),  # right above: from the middle less the radius
+        (BLOCK, (3.5, 0.0, 5.5), 5.0, math.hypot(3.5, 4.5) - 0.5),  # 3 aside and 4 above
+        (BLOCK, (0.2, 0.1, 1.3), 0.0, math.sqrt(0.04 + 0.01 + 0.09) - 0.5),  # inside
+        # a column 0.5 m wide is level with everybody
+        (COLUMN, (2.0, 0.0, 2.5), 1.75, 1.75),
+    ],
+)
+def test_distances_by_hand(who, place, gap_m, centre_gap_m):
+    near = seen({who: place})
+    assert float(near.gap_m()[0, 0]) == pytest.approx(gap_m, abs=1e-5)
+    assert float(near.centre_gap_m()[0, 0]) == pytest.approx(centre_gap_m, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("who", "place", "hit"),
+    [
+        # within width / 2 + 0.3 aside and height / 2 + 0.3 above
+        (BLOCK, (0.79, 0.0, 1.0), True),
+        (BLOCK, (0.81, 0.0, 1.0), False),
+        (BLOCK, (0.57, 0.57, 1.0), False),  # 0.806 m away: a block counts as a disc
+        (BLOCK, (0.0, 0.0, 1.79), True),
+        (BLOCK, (0.0, 0.0, 1.81), False),
+        (BLOCK, (0.7, 0.0, 0.21), True),
+        (SMALL_BLOCK, (0.42, 0.0, 1.0), True),
+        (SMALL_BLOCK, (0.43, 0.0, 1.0), False),
+        (COLUMN, (0.0, 0.54, 2.5), True),
+        (COLUMN, (0.0, 0.56, 2.5), False),
+    ],
+)
+def test_what_is_hit_by_hand(who, place, hit):
+    assert seen({who: place}).touches(0.3).tolist() == [hit]
+
+
+def test_the_farther_of_two_can_be_the_one_that_is_hit():
+    # The middle of a thin block high above is nearer than that of a wide one beside the drone.
+    rows = {SMALL_BLOCK: (0.1, 0.0, 4.0), BLOCK: (0.7, 0.0, 1.0)}
+    assert seen(rows).touches(0.3).tolist() == [True]
+    assert seen({SMALL_BLOCK: rows[SMALL_BLOCK]}).touches(0.3).tolist() == [False]
+
+
+def test_nobody_there_is_nobody_hit():
+    near = seen({})
+    assert not near.present.any()
+    assert near.touches(0.3).tolist() == [False]
+
+
+def test_an_env_is_told_the_same_in_any_batch():
+    params = moving_params()
+    obstacles, position = begun(params, 16), torch.zeros(3, 16)
+    whole = nearest(params, obstacles, position, count=5, range_m=9.0)
+    part = type(obstacles)(*(type(t)(*(f[:, 3:8] for f in t)) for t in obstacles))
+    few = nearest(params, part, position[:, 3:8], count=5, range_m=9.0)
+    for one, other in zip(whole, few, strict=True):
+        assert torch.equal(one[..., 3:8], other)
+
+
+def test_it_traces_into_one_graph_of_the_same_numbers():
+    params = moving_params()
+    obstacles, position = begun(params, 8), torch.zeros(3, 8)
+    traced = torch.compile(nearest, backend="eager", fullgraph=True, dynamic=False)
+    one, two = (
+        function(params, obstacles, position, count=5, range_m=9.0)
+        for function in (nearest, traced)
+    )
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))

@@ -1,0 +1,288 @@
+"""What was wrong in the published simulator and is right in ours, by the numbers of the list of its defects.
+
+Each test says again, in a few lines, what the original did, and shows that ours tells the two apart.
+"""
+
+import itertools
+import time
+import weakref
+
+import pytest
+import torch
+
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.core import random
+from navrl.envs.core.rewards import Transition
+from navrl.envs.navigation.rewards import jolt
+from navrl.envs.navigation.sim.moving import advance, opening
+from navrl.envs.navigation.sim.state import horizontal_unit
+from navrl.evaluate import play
+from tests.envs.navigation.sim.obstacles import DT_S, begun, flown, keys, moving_params, vectors
+from tests.envs.navigation.worlds.maps import SMALL_PILLARS, made
+
+_SMALL = (
+    *("world=forest", "compile=off", "world.count=3", "world.routes_per_world=8"),
+    *("world.map.count=30", "world.difficulty.static=30", "world.map.half_side_m=8"),
+    *("world.routes.x_m=[-8,8]", "world.routes.y_m=[-8,8]", "world.routes.distance_m=[4,16]"),
+)
+
+
+def make_env(*overrides, name="navigation_compat", num_envs=16, seed=0):
+    config = compose("train", [f"env={name}", *_SMALL, "env.sim.time_limit_s=0.48", *overrides])
+    return build(config.env)(num_envs=num_envs, device="cpu", seed=seed)
+
+
+def ahead(root):
+    return root.set("action", torch.tensor([1.0, 0.0, 0.0]).expand(root.shape[0], 3))
+
+
+def test_1_the_velocity_before_is_not_a_view_of_the_velocity_after():
+    env = make_env("drone=kinematic")
+    root = env.reset()
+    before = env.navigation_state
+    env.step_and_maybe_reset(ahead(root))
+    after = env.navigation_state
+    ours = jolt(Transition(env.params, before, after, None, None, None))
+    flying = after.decision == 1.0  # the others have hit what was at their start, and stand anew
+    assert flying.sum() > 8
+    assert (ours[flying] - 2.0).abs().max() < 1e-4  # from standing to 2 m/s
+
+    buffer = before.drone.velocity.clone()
+    kept = buffer[:]  # the original's "previous velocity"
+    buffer.copy_(after.drone.velocity)
+    assert (buffer - kept).norm() == 0.0
+
+
+def test_2_a_reset_of_others_adds_nothing_to_a_return():
+    env = make_env("env.sim.time_limit_s=0.32")
+    root, column = env.reset(), env.episode_keys.index("return")
+    once, as_published = torch.zeros(16), torch.zeros(16)
+    apart = 0
+    for step in range(19):
+        if step == 7:  # somebody begins anew, so that episodes end at different times
+            some = torch.arange(16).unsqueeze(-1) % 2 == 0
+            root = env.reset(root.set("_reset", some))
+            once, as_published = (torch.where(some[:, 0], 0.0, t) for t in (once, as_published))
+        stepped, root = env.step_and_maybe_reset(ahead(root))
+        reward, done = stepped["next", "reward"][:, 0], stepped["next", "done"][:, 0]
+        once, as_published = once + reward, as_published + reward
+        assert torch.allclose(stepped["next", "episode"][:, column], once, atol=1e-3)
+        apart += int(((as_published - once).abs() > 1.0).sum())
+        if done.any():
+            as_published = (
+                as_published + reward
+            )  # its reset called what adds up returns, for everybody
+        once, as_published = (torch.where(done, 0.0, total) for total in (once, as_published))
+    assert apart > 0
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_3_an_episode_begins_with_a_scan_of_its_own(stale):
+    env = make_env(f"env.stale_scan={stale}")
+    root = env.reset()
+    for _ in range(30):  # of 0.016 s: the time is up
+        stepped, root = env.step_and_maybe_reset(ahead(root))
+    done = stepped["next", "done"][:, 0]
+    assert done.any()
+    last, first = (each["observation", "lidar"][done] for each in (stepped["next"], root))
+    assert torch.equal(last, first) == stale  # stale=true is what the original did
+
+
+def test_4_without_moving_obstacles_the_layout_stays():
+    shapes = []
+    for moving in (0, 80):
+        env = make_env(f"world.difficulty.moving={moving}")
+        root = env.reset()
+        shapes.append(root["observation", "obstacles"].shape)
+        assert env.observation_spec.is_in(root.select("observation", "episode"))
+        if moving == 0:
+            assert not root["observation", "obstacles_mask"].any()
+            assert not env.navigation_state.ending.hit_moving.any()
+    as_published = (16, 5, 8)  # eight columns of ten
+    assert shapes == [(16, 5, 10)] * 2 != [as_published] * 2
+
+
+def test_5_placement_asks_neither_the_clock_nor_shared_random_numbers():
+    made = []
+    for noise in (1, 2):
+        torch.manual_seed(noise)
+        torch.rand(noise)
+        env, shared = make_env(), torch.rand(16)
+        env.reset()
+        made.append((env.worlds.openings.worlds.boxes.x.clone(), env.navigation_state, shared))
+    (boxes, state, shared), (other_boxes, other_state, other_shared) = made
+    assert torch.equal(boxes, other_boxes)
+    assert torch.equal(state.obstacles.position.x, other_state.obstacles.position.x)
+    assert torch.equal(state.start, other_state.start)
+    assert not torch.equal(shared, other_shared)  # what a placement by shared numbers would be
+
+    env.reset()
+    before = torch.get_rng_state()
+    with env.other_episodes(5):
+        env.reset()
+    assert torch.equal(torch.get_rng_state(), before)  # the original seeded everything anew
+
+
+def placed_as_published(now_s):
+    """Homes of the original: after 0.1 s without a free place they may be nearer to each other."""
+    generator, homes, apart_m, since_s = torch.Generator().manual_seed(0), [], 4.47, now_s()
+    while len(homes) < 40:
+        home = 40.0 * torch.rand(2, generator=generator) - 20.0
+        if all((home - other).norm() > apart_m for other in homes):
+            homes.append(home)
+            since_s = now_s()
+        elif now_s() - since_s > 0.1:
+            apart_m, since_s = 0.8 * apart_m, now_s()
+    return torch.stack(homes)
+
+
+def test_5_a_slow_machine_places_as_a_fast_one_does(monkeypatch):
+    homes, places, boxes = [], [], []
+    for tick_s in (1e-4, 0.03):
+        clock = itertools.count(0.0, tick_s)
+        for name in ("time", "monotonic", "perf_counter", "process_time"):
+            monkeypatch.setattr(time, name, clock.__next__)
+        homes.append(placed_as_published(time.time))
+        places.append(begun(moving_params(), 4).home.x)
+        boxes.append(made(SMALL_PILLARS, range(2)).boxes.x)
+        monkeypatch.undo()
+    assert not torch.equal(*homes)
+    assert torch.equal(*places)
+    assert torch.equal(*boxes)
+
+
+def test_6_goals_are_drawn_evenly_up_and_down():
+    params = moving_params(local_range_m=(5.0, 5.0, 2.0), height_m=40.0)
+    obstacles = begun(params, 512)
+    inner = (obstacles.home.z[:40] > 5.0) & (obstacles.home.z[:40] < 35.0)
+    offset = (obstacles.goal.z - obstacles.home.z)[:40][inner]
+    within = 5 * 2.0 / 3**0.5 / offset.numel() ** 0.5  # five deviations of the mean
+    assert abs(float(offset.mean())) < within
+    as_published = torch.rand(offset.shape, generator=torch.Generator().manual_seed(0)) * 4.0 - 2.2
+    assert (
+        abs(float(as_published.mean())) > within
+    )  # its range of height began half a metre too low
+
+
+@pytest.mark.parametrize(("every_s", "overshoot"), [(None, False), (2.0, True)])
+def test_6_who_arrives_turns_at_once(every_s, overshoot):
+    params = moving_params(re_aim_every_s=every_s)
+    before, late = begun(params, 16), 0
+    for after in flown(params, before, 100):
+        renewed = (vectors(after.goal) != vectors(before.goal)).any(0)
+        to_goal, velocity = vectors(after.goal) - vectors(after.position), vectors(after.velocity)
+        way = to_goal.norm(dim=0)
+        straight = (to_goal * velocity).sum(0) > (1.0 - 1e-4) * way * velocity.norm(dim=0)
+        late += int((renewed & ~straight & (way > 0.01)).sum())
+        before = after
+    assert (late > 0) == overshoot
+
+
+def test_7_a_goal_right_above_the_start_gives_a_direction():
+    start, goal = torch.tensor([[1.0], [2.0], [0.5]]), torch.tensor([[1.0], [2.0], [2.5]])
+    way = (goal - start)[:2]
+    assert (way / way.norm(dim=0)).isnan().all()  # as published
+    assert horizontal_unit(way).flatten().tolist() == [1.0, 0.0]
+
+
+def test_8_envs_have_worlds_and_obstacles_of_their_own():
+    env, one_map = make_env(), make_env("world.count=1")
+    for each in (env, one_map):
+        each.reset()
+    state = env.navigation_state
+    assert state.world.unique().numel() == 3
+    assert one_map.navigation_state.world.unique().numel() == 1  # as published
+    places = state.obstacles.position.x
+    assert all(not torch.equal(places[:, 0], places[:, other]) for other in range(1, 16))
+    boxes = env.worlds.openings.worlds.boxes.x.clone()
+    assert not torch.equal(boxes[0], boxes[1])
+    with env.other_episodes(0):
+        assert not torch.equal(env.worlds.openings.worlds.boxes.x, boxes)
+
+
+def test_8_shared_obstacles_would_be_the_same_in_every_env():
+    """One key for all is what the original did; the motion that follows is the same too."""
+    params, one = moving_params(), keys(1).expand(8)
+    start = torch.full((3, 8), 100.0)
+    for key, shared in ((keys(8), False), (one, True)):
+        obstacles = opening(params, key, start, torch.tensor(80))
+        obstacles = advance(params, obstacles, key, torch.zeros(8), start, start, DT_S)
+        same = (obstacles.position.x == obstacles.position.x[:, :1]).all()
+        assert bool(same) == shared
+
+
+@pytest.mark.parametrize("hoarding", [False, True])
+def test_9_an_evaluation_keeps_no_transitions(hoarding):
+    """Of what a policy was told, at most the last two steps are alive; the original kept them all."""
+    env = make_env("env.sim.time_limit_s=0.24")
+    told, kept, alive = [], [], []
+
+    def policy(root):
+        alive.append(sum(each() is not None for each in told))
+        told.append(weakref.ref(root["observation", "lidar"]))
+        if hoarding:
+            kept.append(root["observation", "lidar"])
+        return ahead(root)
+
+    ends = play(env, policy, deterministic=True)
+    assert len(ends["success"]) == 16
+    assert len(told) >= 15
+    assert (max(alive) > 4) == hoarding
+
+
+@pytest.mark.parametrize("behind_its_back", [False, True])
+def test_10_after_an_evaluation_the_next_step_belongs_to_the_last_observation(behind_its_back):
+    env, twin = make_env(), make_env()
+    roots = [each.reset() for each in (env, twin)]
+    for _ in range(5):
+        roots = [
+            each.step_and_maybe_reset(ahead(r))[1]
+            for each, r in zip((env, twin), roots, strict=True)
+        ]
+    if behind_its_back:
+        env.reset()  # what the original's evaluation did to the env of its collector
+    else:
+        with env.other_episodes(3):
+            play(env, ahead, deterministic=True)
+    stepped = [
+        each.step_and_maybe_reset(ahead(r))[0] for each, r in zip((env, twin), roots, strict=True)
+    ]
+    states = [each["next", "observation", "state"] for each in stepped]
+    assert torch.equal(*states) != behind_its_back
+
+
+def test_4_5_9_our_inputs_are_about_one_and_the_published_ones_up_to_tens():
+    largest = {}
+    for name in ("navigation", "navigation_compat"):
+        env = make_env("world.routes.distance_m=[10,16]", name=name)
+        root = env.reset()
+        for _ in range(5):
+            _, root = env.step_and_maybe_reset(ahead(root))
+        told = root["observation"]
+        largest[name] = max(
+            told[leaf].abs().max().item() for leaf in ("state", "lidar", "obstacles")
+        )
+    assert largest["navigation"] <= 3.0
+    assert largest["navigation_compat"] >= 9.0
+
+
+def test_4_5_10_who_is_absent_is_told_apart_from_the_narrowest():
+    env = make_env(num_envs=64)
+    told = env.reset()["observation"]
+    mask, rows = told["obstacles_mask"], told["obstacles"]
+    assert mask.any()
+    assert not mask.all()
+    assert (rows[~mask] == 0.0).all()
+    as_published = rows[..., 8] == 0.0  # the class of width, all that the original tells
+    assert (as_published & mask).any()
+
+
+def test_streams_of_an_episode_are_its_own():
+    """Of 5, too: what is drawn for obstacles, routes and noise has one key each, and no order."""
+    key = keys(4)
+    drawn = [
+        random.uniform(key, stream, 4) for stream in (random.WORLD, random.MOVING, random.NOISE)
+    ]
+    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(drawn))
+    assert torch.equal(drawn[1], random.uniform(key, random.MOVING, 4))

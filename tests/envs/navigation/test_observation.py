@@ -1,0 +1,110 @@
+"""What a drone is told, against the layouts of the specification."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.navigation.observation import GoalFrame, Upstream
+from navrl.envs.navigation.sim.nearest import Near
+
+_SMALL = (
+    "compile=off",
+    "world.count=1",
+    "world.map.count=1",
+    "world.difficulty.static=0",
+    "world.routes_per_world=2",
+)
+
+
+@pytest.fixture(scope="module")
+def flight():
+    """One drone at (1, 2, 1.5), flying (1, 0, 0.5), from (1, 0, 1) to (1, 10, 2)."""
+    config = compose(
+        "train", ["env=navigation_compat", "world=forest", "world.renew_episodes=null", *_SMALL]
+    )
+    env = build(config.env)(num_envs=1, device="cpu", seed=0)
+    env.reset()
+    state = env.navigation_state
+    drone = state.drone._replace(position=_column(1.0, 2.0, 1.5), velocity=_column(1.0, 0.0, 0.5))
+    scans = torch.full_like(state.scans, 4.0)
+    scans[-1, 4 * 7 + 2] = 1.5  # beam 7, ring 2
+    return env.params, state._replace(
+        start=_column(1.0, 0.0, 1.0), goal=_column(1.0, 10.0, 2.0), drone=drone, scans=scans
+    )
+
+
+def around():
+    """A block of 0.5 m at (2, 0, 1) from the drone flying (0, 1, 0), a column of 1 m at (0, 3); no more."""
+    near = Near(
+        *(torch.zeros(3, 5, 1) for _ in range(2)),
+        *(torch.zeros(5, 1) for _ in range(2)),
+        *(torch.zeros(5, 1, dtype=torch.bool) for _ in range(2)),
+    )
+    near.offset[:, 0, 0] = torch.tensor([2.0, 0.0, 1.0])
+    near.offset[:, 1, 0] = torch.tensor([0.0, 3.0, 0.0])
+    near.velocity[:, 0, 0] = torch.tensor([0.0, 1.0, 0.0])
+    near.radius_m[:2, 0] = torch.tensor([0.25, 0.5])
+    near.half_height_m[:2, 0] = torch.tensor([0.5, 2.5])
+    near.upright[1], near.present[:2] = True, True
+    return near
+
+
+def test_the_published_layout(flight):
+    # The goal is north: ahead is y, left is -x.
+    params, state = flight
+    kind = Upstream()
+    kind.prepare(params)
+    told = kind.rows(params, state, around())
+    far = math.hypot(8.0, 0.5)
+    expected = [8.0 / far, 0.0, 0.5 / far, 8.0, 0.5, 0.0, -1.0, 0.5]
+    assert told["state"][:, 0].tolist() == pytest.approx(expected, abs=1e-6)
+    away = math.sqrt(5.0)
+    block = [0.0, -2.0 / away, 1.0 / away, 2.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
+    column = [1.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 3.0, 0.0]
+    assert told["obstacles"][0, :, 0].tolist() == pytest.approx(block, abs=1e-6)
+    assert told["obstacles"][1, :, 0].tolist() == pytest.approx(column, abs=1e-6)
+    assert (told["obstacles"][2:] == 0.0).all()
+    assert told["obstacles_mask"][:, 0].tolist() == [True, True, False, False, False]
+    assert told["lidar"].shape == (1, 36, 4, 1)
+    assert told["lidar"][0, 7, 2, 0] == 2.5
+    assert told["lidar"].sum() == 2.5
+
+
+def test_our_layout(flight):
+    params, state = flight
+    kind = GoalFrame()
+    kind.prepare(params)
+    told = kind.rows(params, state, around())
+    far = math.hypot(8.0, 0.5)
+    expected = [
+        *(8.0 / far, 0.0, 0.5 / far, math.log(1.0 + far) / 4.0, 0.125),
+        *(0.0, -0.5, 0.25, 1.3 / 4.0, 2.5 / 4.0),
+    ]
+    assert told["state"][:, 0].tolist() == pytest.approx(expected, abs=1e-6)
+    away = math.sqrt(5.0)
+    gap = math.hypot(2.0 - 0.25, 1.0 - 0.5)
+    block = [
+        *(0.0, -2.0 / away, 1.0 / away, away / 4.0, gap / 4.0),
+        *(0.5, 0.0, 0.0, 0.5, 0.5, -0.25, 0.25, 0.0),
+    ]
+    assert told["obstacles"][0, :, 0].tolist() == pytest.approx(block, abs=1e-6)
+    assert (told["obstacles"][2:] == 0.0).all()
+    assert told["lidar"][0, 7, 2, 0] == pytest.approx(2.5 / 4.0)
+
+
+def test_a_goal_straight_above_gives_a_frame_and_no_nan(flight):
+    params, state = flight
+    above = state._replace(start=state.goal - torch.tensor([[0.0], [0.0], [1.0]]))
+    kind = Upstream()
+    kind.prepare(params)
+    told = kind.rows(params, above, around())
+    assert all(rows.isfinite().all() for rows in told.values())
+    # then ahead is east
+    assert told["state"][5:, 0].tolist() == pytest.approx([1.0, 0.0, 0.5], abs=1e-6)
+
+
+def _column(*values):
+    return torch.tensor(values).unsqueeze(-1)

@@ -1,0 +1,73 @@
+"""The maps that the tests of worlds make, and what they ask of frequencies."""
+
+import dataclasses
+import math
+
+import torch
+
+from navrl.envs.core.random import episode_key
+from navrl.envs.navigation.worlds.forest import Block, Column, ForestMap
+from navrl.envs.navigation.worlds.pillars import NavRLMap
+
+EDGES_M, SHARES = (1.0, 1.5, 2.0, 4.0, 6.0), (0.10, 0.15, 0.20, 0.55)
+PILLARS = NavRLMap(
+    count=350,
+    half_side_m=20.0,
+    cell_m=0.1,
+    lattice_cells=4,
+    sizes_cells=(4, 8),
+    height_edges_m=EDGES_M,
+    height_weights=SHARES,
+    height_step_m=0.1,
+    forbidden_gap_cells=(2.0, 10.0),
+    attempts=100_000,
+).checked()
+SHAPES = {
+    "box": Block(
+        weight=4.0,
+        length_m=(0.3, 1.0),
+        width_m=(0.4, 0.8),
+        bottom_m=(0.0, 0.0),
+        tall_m=(1.0, 5.0),
+        turned=False,
+    ),
+    "post": Column(weight=3.0, diameter_m=(0.2, 0.8), bottom_m=(0.0, 0.0), tall_m=(2.0, 6.0)),
+    "wall": Block(
+        weight=1.0,
+        length_m=(2.0, 4.0),
+        width_m=(0.15, 0.25),
+        bottom_m=(0.0, 0.0),
+        tall_m=(2.0, 6.0),
+        turned=True,
+    ),
+    "floating": Block(
+        weight=2.0,
+        length_m=(1.1, 1.4),
+        width_m=(0.9, 1.0),
+        bottom_m=(0.5, 2.5),
+        tall_m=(0.3, 1.5),
+        turned=True,
+    ),
+}
+FOREST = ForestMap(count=120, half_side_m=12.0, gap_m=1.0, shapes=SHAPES, attempts=20_000).checked()
+SMALL_PILLARS = dataclasses.replace(PILLARS, count=60, half_side_m=8.0)
+
+
+def keys(numbers, seed=7):
+    numbers = torch.as_tensor(list(numbers))
+    return episode_key(torch.full_like(numbers, seed), numbers, torch.zeros_like(numbers))
+
+
+def made(maker, numbers, count=None):
+    key = keys(numbers)
+    count = maker.count if count is None else count
+    return maker.make(key, torch.as_tensor(count).expand(key.shape))
+
+
+def fields(obstacles):
+    return [*obstacles.boxes, *obstacles.cylinders]
+
+
+def binomial(trials, share):
+    """Five deviations of how often it happens."""
+    return 5.0 * math.sqrt(trials * share * (1.0 - share))

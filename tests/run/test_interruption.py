@@ -1,0 +1,141 @@
+"""Signals, full disks and folders that vanish, met by a whole training run with each saver."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import navrl.train
+from navrl.loggers.composite import Loggers
+from navrl.loggers.jsonl import read_metrics
+from navrl.run.signals import Interrupt
+from navrl.storage.checkpoint import load
+from navrl.storage.find import find
+from navrl.storage.saver import CheckpointSaver
+from tests.command_line import command, process
+from tests.halting import STOP_AFTER, train_and_halt
+
+pytestmark = pytest.mark.commands
+TINY = (
+    *("experiment=debug", "logger=none", "console=lines", "eval_opponents=[]", "opponent=crank"),
+    *("num_envs=8", "checkpoint.save_every=1", "total_frames=256", "hydra.run.dir=outputs/run"),
+    "env.sim.tick_s=0.25",
+)
+RUN = Path("outputs/run")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def train(*arguments):
+    return command(navrl.train.main, *TINY, *arguments)
+
+
+def signalled_twice():
+    """The train command, told twice to stop while the disk takes its time over the second checkpoint."""
+    write, note, noted = CheckpointSaver.write, Interrupt._note, threading.Event()
+
+    def slow(self, content, **options):
+        if self.saved_frames:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert noted.wait(60)  # two at once would be one
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(300)  # longer than this process may take
+        return write(self, content, **options)
+
+    def noting(self, number, frame):
+        noted.set()
+        note(self, number, frame)
+
+    with (
+        mock.patch.object(CheckpointSaver, "write", slow),
+        mock.patch.object(Interrupt, "_note", noting),
+    ):
+        navrl.train.main()
+
+
+@pytest.mark.parametrize("saver", ["sync", "async"])
+def test_a_second_signal_ends_at_once_even_while_a_checkpoint_is_written(tmp_path, saver):
+    done = process(signalled_twice, *TINY, f"checkpoint={saver}", folder=tmp_path)
+    assert done.returncode == 143, done.stderr
+    assert "stopped at once; the last save is of frame 64" in done.stderr
+    assert load(find("run", tmp_path / "outputs"))["iteration"] == 1
+    assert json.loads((RUN / "status.json").read_text())["state"] == "interrupted"
+    assert train("resume=auto", f"checkpoint={saver}") == 0
+    rows = read_metrics(RUN / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
+
+
+def test_the_first_signal_waits_for_the_thread(tmp_path):
+    stop = {STOP_AFTER: "2"}
+    words = (*TINY, "checkpoint=async")
+    done = process(train_and_halt, *words, folder=tmp_path, environment=stop)
+    assert done.returncode == 143, done.stderr
+    assert "saved. To go on:" in done.stdout
+    assert load(find("run", tmp_path / "outputs"))["iteration"] == 2
+    last = json.loads((RUN / "metrics.jsonl").read_text().splitlines()[-1])
+    assert {"time/save_snapshot", "saver/pending", "saver/dropped", "saver/failed"} <= set(last)
+
+
+@pytest.fixture
+def bad_disk(monkeypatch):
+    """Checkpoints of the iterations in the set meet a full disk."""
+    bad, write = set(), CheckpointSaver.write
+
+    def failing(self, content, **options):
+        if content.frames // 64 in bad:
+            raise OSError(28, "No space left on device")
+        return write(self, content, **options)
+
+    monkeypatch.setattr(CheckpointSaver, "write", failing)
+    return bad
+
+
+@pytest.mark.parametrize("saver", ["sync", "async"])
+def test_a_full_disk_is_told_and_training_goes_on(bad_disk, capsys, tmp_path, saver):
+    bad_disk |= {2}
+    assert train(f"checkpoint={saver}", "checkpoint.keep_last=9") == 0
+    assert "No space left on device); the run goes on and tries again" in capsys.readouterr().out
+    names = sorted(path.name[-9:-5] for path in RUN.glob("checkpoints/step_*"))
+    assert names == ["0064", "0192", "0256"]
+
+
+@pytest.mark.parametrize("saver", ["sync", "async"])
+def test_on_error_stop_stops(bad_disk, capsys, saver):
+    bad_disk |= {2}
+    assert train(f"checkpoint={saver}", "checkpoint.on_error=stop") == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert json.loads((RUN / "status.json").read_text())["state"] == "failed"
+
+
+@pytest.mark.parametrize("saver", ["sync", "async"])
+def test_the_last_save_has_to_succeed(bad_disk, capsys, tmp_path, saver):
+    bad_disk |= {4}
+    assert train(f"checkpoint={saver}") == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert load(find("run", tmp_path / "outputs"))["iteration"] == 3
+
+
+def test_a_deleted_folder_is_one_sentence(capsys, monkeypatch):
+    log = Loggers.log
+
+    def deleting(self, metrics, *, iteration, frames):
+        log(self, metrics, iteration=iteration, frames=frames)
+        if iteration == 2:
+            shutil.rmtree(RUN / "checkpoints")
+
+    monkeypatch.setattr(Loggers, "log", deleting)
+    assert train() == 1
+    found = capsys.readouterr()
+    assert found.out.count("the run goes on and tries again") == 2
+    assert "No such file or directory: " in found.err
+    assert "step_000000000256.ckpt'; what is there: navrl checkpoint ls " in found.err
+    assert [row["iteration"] for row in read_metrics(RUN / "metrics.jsonl")] == [1, 2, 3, 4]

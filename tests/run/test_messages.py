@@ -1,0 +1,84 @@
+"""What the train command says before it begins."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from navrl.config import compose
+from navrl.envs.core.compiling import Compilation
+from navrl.run.messages import banner, first_iteration, going_on, next_commands
+
+
+def told(*overrides, iterations=3, choice=""):
+    """The lines of the banner."""
+    learners = SimpleNamespace(
+        curriculum=SimpleNamespace(summary=""),
+        env=SimpleNamespace(device="cpu"),
+        agent=SimpleNamespace(precision="fp32"),
+        collector=SimpleNamespace(choice=choice),
+    )
+    return banner(compose("train", overrides), learners, Path("run"), iterations).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        # 4 s / -ln 0.995 = 798.0 s; 0.995^4 = 0.98015, and 1 s / -ln 0.995 = 199.5 s
+        (
+            ["env.sim.time_scale=4"],
+            "a decision lasts 4 s: agent.discount=0.995 looks 798 s ahead, 0.9801 would look 199 s "
+            "as at env.sim.time_scale=1",
+        ),
+        # 0.25 s / -ln 0.9 = 2.373 s; 0.9^0.5 = 0.94868, and 0.5 s / -ln 0.9 = 4.746 s
+        (
+            ["env.sim.time_scale=0.5", "env.sim.decision_s=0.5", "agent.discount=0.9"],
+            "a decision lasts 0.25 s: agent.discount=0.9 looks 2 s ahead, 0.9487 would look 5 s "
+            "as at env.sim.time_scale=1",
+        ),
+    ],
+)
+def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentence):
+    assert sentence in told(*overrides)
+
+
+@pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
+def test_else_nothing_is_said_of_it(overrides):
+    assert not any("discount" in line for line in told(*overrides))
+
+
+def test_a_collector_that_was_chosen_says_why():
+    assert "collector=stepwise: because" in told(choice="collector=stepwise: because")
+    assert "" not in told()
+
+
+def test_one_iteration_is_no_iterations():
+    assert told(iterations=1)[0].endswith(", 1 iteration")
+    assert told()[0].endswith(", 3 iterations")
+
+
+def test_going_on_means_as_many_frames_again_as_were_collected(tmp_path):
+    """Not as were asked for: 256 of them take an iteration of 960, and 512 would be too few to go on."""
+    (tmp_path / "checkpoints").mkdir()
+    assert "checkpoint=none" in next_commands(tmp_path, 960)  # and no command that finds nothing
+    (tmp_path / "checkpoints" / "step_000000000960.ckpt").touch()
+    assert next_commands(tmp_path, 960).endswith(f" resume={tmp_path} total_frames=1920")
+
+
+def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
+    place = Path.cwd() / "outputs" / "run" / "step.ckpt"
+    for origin in (place, place.relative_to(Path.cwd())):
+        start = SimpleNamespace(origin=str(origin), done=2, frames=64, keeps_episodes=True)
+        assert going_on(start, "").startswith(f"going on from {Path('outputs/run/step.ckpt')}, ")
+
+
+def test_the_first_iteration_says_what_compiling_took():
+    step = Compilation("the simulator step", 4.0, kept=True)
+    learning = Compilation("the gradient step", 2.5, kept=False)
+    assert first_iteration(31.4, [step, step._replace(seconds=1.0)]) == (
+        "first iteration done after 31 s; compiled the simulator step in 5.0 s, kept by an earlier run"
+    )
+    assert first_iteration(31.4, [step, learning]) == (
+        "first iteration done after 31 s; compiled the simulator step in 4.0 s and the gradient step in "
+        "2.5 s, now kept for later runs"
+    )

@@ -1,0 +1,54 @@
+"""What was wrong in the published training loop, around simulator and update, and is right in ours.
+
+A run that goes on where it stopped is in test_resume_exact.py, the end of an iteration by its KL in
+agents/test_ppo.py, and how often an update reads the device in agents/test_cuda_update.py.
+"""
+
+import json
+
+import pytest
+import torch
+
+from navrl.config import compose
+from navrl.config.compose import build, to_json
+from navrl.evaluate import measure
+
+_TINY = (
+    *("env=navigation_compat", "agent=ppo_navigation", "compile=off", "eval_episodes=4"),
+    *("world.count=1", "world.routes_per_world=4", "world.map.count=9"),
+    *("world.difficulty.static=9", "env.sim.time_limit_s=0.08"),
+)
+
+
+@pytest.fixture(scope="module")
+def config():
+    return compose("train", list(_TINY))
+
+
+def test_loggers_are_given_plain_data(config):
+    """The original handed them its configuration object, which is no data to anybody else."""
+    with pytest.raises(TypeError):
+        json.dumps(dict(config))
+    assert json.loads(json.dumps(to_json(config)))["env"]["name"] == "navigation_compat"
+
+
+def test_nothing_is_saved_before_anything_is_learned(config, tmp_path):
+    saver = build(config.checkpoint)(directory=tmp_path)
+    as_published = [i for i in range(99) if i % saver.save_every == 0]
+    assert [i for i in range(99) if saver.due(i)] == as_published[1:]
+
+
+def test_an_evaluation_leaves_the_random_numbers_of_training_alone(config):
+    env = build(config.env)(num_envs=4, device="cpu", seed=0)
+    torch.manual_seed(0)
+    agent = build(config.agent)(
+        observation_spec=env.observation_spec,
+        action_spec=env.action_spec,
+        device="cpu",
+        num_iterations=1,
+    )
+    before = torch.get_rng_state()
+    assert "eval/success" in measure(config, agent, {}, seed=5)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(5)  # with which the original began every evaluation, and then trained on
+    assert not torch.equal(torch.get_rng_state(), before)

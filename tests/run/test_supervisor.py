@@ -1,0 +1,116 @@
+"""restarts=N: what crashed is started again, what was wrong or told to end is not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from navrl.run.supervisor import supervise
+
+# Ends as the first word of the list in the file says, and strikes it out; begins to train before if asked to.
+CHILD = """
+import json, os, pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+with (folder / "divergences").open("a") as file:
+    file.write(sys.argv[3])
+words = json.loads((folder / "plan.json").read_text())
+(folder / "plan.json").write_text(json.dumps(words[1:]))
+if sys.argv[2] == "begins":
+    (folder / "status.json").write_text(json.dumps({"pid": os.getpid()}))
+if words[0] == "wait":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    (folder / "waiting").touch()
+    time.sleep(60)
+if words[0] == "diverges":
+    status = {"pid": os.getpid(), "reason": "TrainingDivergedError: gradients were not finite"}
+    (folder / "status.json").write_text(json.dumps(status))
+    sys.exit(1)
+if words[0] < 0:
+    os.kill(os.getpid(), -words[0])
+sys.exit(words[0])
+"""
+
+
+def attempts(folder, plan, restarts, *, begins=True):
+    """The exit code, and how many processes there were."""
+    (folder / "plan.json").write_text(json.dumps(plan))
+    begin = "begins" if begins else "fails early"
+    code = supervise(
+        lambda divergences: [
+            *(sys.executable, "-S", "-c", CHILD, str(folder), begin, str(divergences)),
+        ],
+        folder,
+        restarts,
+    )
+    return code, len(plan) - len(json.loads((folder / "plan.json").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("plan", "restarts", "code", "processes"),
+    [
+        ([0, 9], 3, 0, 1),
+        ([-9, 1, 0, 9], 3, 0, 3),
+        ([-9, -11, -9, 9], 2, 137, 3),
+        ([1, 1, 9], 1, 1, 2),
+        ([2, 9], 3, 2, 1),  # a wrong option
+        ([130, 9], 3, 130, 1),  # saved after a signal
+        ([143, 9], 3, 143, 1),
+        ([-15, 9], 3, 143, 1),
+    ],
+)
+def test_crashes_and_only_crashes_are_started_again(
+    tmp_path, capfd, plan, restarts, code, processes
+):
+    assert attempts(tmp_path, plan, restarts) == (code, processes)
+    told = capfd.readouterr().err.splitlines()
+    assert len(told) == sum(word in (1, -9, -11) for word in plan[:processes])
+    assert not told or told[0].startswith("navrl: training ")
+
+
+def test_who_starts_again_is_told_how_often_training_diverged(tmp_path, capfd):
+    assert attempts(tmp_path, ["diverges", 1, "diverges", -9, 0], 9) == (0, 5)
+    assert (tmp_path / "divergences").read_text() == "01122"
+    told = capfd.readouterr().err.splitlines()
+    assert ["half the learning rates" in line for line in told] == [True, False, True, False]
+
+
+def test_who_is_killed_before_it_trains_did_not_diverge(tmp_path, capfd):
+    assert attempts(tmp_path, ["diverges", -9, 0], 9, begins=False) == (0, 3)
+    assert (tmp_path / "divergences").read_text() == "011"
+
+
+def test_what_fails_before_it_trains_is_not_started_again(tmp_path):
+    assert attempts(tmp_path, [1, 9], 3, begins=False) == (1, 1)
+
+
+def test_a_signal_is_relayed_and_ends_it(tmp_path):
+    def tell():
+        while not (tmp_path / "waiting").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=tell)
+    thread.start()
+    assert attempts(tmp_path, ["wait", 9], 3) == (143, 1)
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_between_two_attempts_is_not_lost(tmp_path, monkeypatch):
+    """It comes when the first child is gone and the second not there yet, which would train to its end."""
+    start = subprocess.Popen
+
+    def told(*arguments, **options):
+        if (tmp_path / "again").exists():
+            os.kill(os.getpid(), signal.SIGTERM)
+        (tmp_path / "again").touch()
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", told)
+    assert attempts(tmp_path, [1, "wait", 9], 3)[0] == 143

@@ -1,0 +1,102 @@
+"""The yardstick of drones that serve users: a C kernel that must serve the same users, and tell the same."""
+
+import shutil
+
+import pytest
+import torch
+
+from coverage_kernel import CoverageKernel
+from navrl.config.compose import build
+from navrl.envs.core.rewards import Transition
+from navrl.envs.coverage.sim.advance import advance, links_sinr_db, opening_state, served
+from tests.envs.conftest import configuration
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
+NUM_ENVS, STEPS = 512, 10
+TIE_DB = 2e-5  # signals nearer than this may be ordered in either way
+SMALL = ("num_drones=2", "num_users=7", "radio.max_users=3", "radio.min_sinr_db=3", "users=cluster")
+
+
+def parts_of(*overrides):
+    config = configuration("env=coverage", *overrides).env
+    params = build(config.sim).checked()
+    return params, build(config.observation), build(config.reward)
+
+
+def tied(params, state):
+    """Envs (N,) with two signals that are the same but for rounding, or one just loud enough."""
+    best = links_sinr_db(params, state.position, state.users.place, state.shadow).amax(0)
+    at_the_bar = (best - params.radio.min_sinr_db).abs() < TIE_DB
+    return at_the_bar.any(0) | (best.sort(0).values.diff(dim=0) < TIE_DB).any(0)
+
+
+def check_step(params, observation, reward, found, before, action):
+    """What one call has filled, against the simulator; the envs (N,) that could be compared."""
+    after, moved = advance(params, before, action), found.state
+    torch.testing.assert_close(moved.position, after.position, atol=1e-4, rtol=0.0)
+    assert torch.equal(moved.step, after.step)
+    # From here on at the kernel's own places: a rounding of these moves a body by a part of a cell.
+    there = served(params, moved.position, before.users, before.shadow, moved.step, before.key)
+    clear = ~tied(params, there)
+    for kernels, ours in zip(moved.service, there.service, strict=True):
+        torch.testing.assert_close(kernels[:, clear], ours[:, clear], atol=1e-4, rtol=1e-5)
+    never = torch.zeros_like(moved.step, dtype=torch.bool)
+    total, parts = reward(Transition(params, before, there, None, never, never))
+    expected = torch.stack([total, *parts])
+    torch.testing.assert_close(found.reward[:, clear], expected[:, clear], atol=1e-5, rtol=0.0)
+    rows = observation.rows(params, there)
+    assert found.leaves.keys() == rows.keys()
+    for name, row in rows.items():
+        torch.testing.assert_close(found.leaves[name], row, atol=1e-6, rtol=0.0)
+    critic = observation.state_rows(params, there)
+    torch.testing.assert_close(found.critic, critic, atol=1e-6, rtol=0.0)
+    return after, clear
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "overrides",
+    [(), (*(f"env.sim.{change}" for change in SMALL), "observation.cells=4")],
+    ids=["shipped", "small"],
+)
+def test_the_kernel_is_the_simulator(overrides):
+    params, observation, reward = parts_of(*overrides)
+    draw, full, compared = torch.Generator().manual_seed(0), 0, 0
+    kernel = CoverageKernel(params, observation, reward)
+    state = opening_state(params, torch.arange(NUM_ENVS))
+    for _ in range(STEPS):
+        action = 3.0 * torch.rand(3, params.num_drones, NUM_ENVS, generator=draw) - 1.5
+        found = kernel.bound(state, action)()
+        state, clear = check_step(params, observation, reward, found, state, action)
+        full += int((found.state.service.load == params.radio.max_users).sum())
+        compared += int(clear.sum())
+    assert full > 100  # drones that may have refused somebody
+    assert compared > 0.99 * STEPS * NUM_ENVS
+
+
+@needs_gcc
+def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
+    params, observation, reward = parts_of()
+    state = opening_state(params, torch.arange(16))
+    action = torch.full((3, params.num_drones, 16), 0.5)
+    kept = state.position.clone(), state.users.place.clone()
+    step = CoverageKernel(params, observation, reward).bound(state, action)
+    first = step().reward.clone()
+    assert torch.equal(step().reward, first)
+    assert torch.equal(state.position, kept[0])
+    assert torch.equal(state.users.place, kept[1])
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "env.sim.radio.channel=urban",
+        "env.sim.radio.min_sinr_db=-3",
+        "env.sim.user_speed_mps=1",
+        "observation=raw",
+        "reward=coverage_relay",
+    ],
+)
+def test_drones_the_kernel_is_not_written_for_are_refused(override):
+    with pytest.raises(SystemExit, match=r"change it or scripts/coverage_kernel.c$"):
+        CoverageKernel(*parts_of(override))

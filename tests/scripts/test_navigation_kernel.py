@@ -1,0 +1,172 @@
+"""The yardstick of drone navigation: a C kernel that must fly as the simulator does."""
+
+import shutil
+from collections import Counter
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
+
+from navigation_kernel import BLOCK, NavigationKernel, Outcome, under_way
+from navrl.config import compose
+from navrl.config.compose import build
+from navrl.envs.navigation.env import NavigationEnv
+from navrl.envs.navigation.sim.advance import advance
+from navrl.envs.navigation.sim.drone import Kinematic
+from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import Ending, NavigationState
+
+ENVS, STEPS = 4 * BLOCK, 20
+CLOSE = 1e-3  # metres and metres per second
+EDGE_M = 1e-4  # nearer to a threshold than that rounding decides
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
+
+
+@cache
+def small_env(name: str) -> NavigationEnv:
+    config = compose("train", [f"env={name}", "compile=off", "world.count=2"])
+    env = build(config.env)(num_envs=ENVS, device="cpu", seed=0)
+    env.reset()
+    return env
+
+
+def made(env: NavigationEnv, *, shortcuts: bool = True, **changes: object) -> NavigationKernel:
+    params, tables = env.params._replace(**changes), env.worlds
+    return NavigationKernel(params, tables.grid, tables.openings.worlds, shortcuts=shortcuts)
+
+
+def opened(env: NavigationEnv, draw: torch.Generator) -> NavigationState:
+    """Drones in the field, some of them too high or too low, the first of them near their goals."""
+    state, _ = under_way(env.params, env.navigation_state, draw)
+    place, some = state.drone.position, ENVS // 8
+    place[2] += 1.5 * torch.randn(ENVS, generator=draw)
+    place[:, :some] = state.goal[:, :some] + torch.rand(3, some, generator=draw) - 0.5
+    return tree_map(Tensor.contiguous, state)
+
+
+def commands(params: NavigationParams, draw: torch.Generator) -> Tensor:
+    return params.speed_limit_mps * (2.0 * torch.rand(3, ENVS, generator=draw) - 1.0)
+
+
+def others(found: Outcome, state: NavigationState, near: Near) -> Counter[str]:
+    """How many numbers of each tensor are not the simulator's; its endings have a test of their own."""
+    ending = found.state.ending
+    leaves, _ = tree_flatten_with_path((state._replace(ending=ending), near))
+    pairs = zip(tree_leaves(tuple(found)), leaves, strict=True)
+    return Counter({keystr(path): int(unlike(a, b).sum()) for a, (path, b) in pairs})
+
+
+def unlike(a: Tensor, b: Tensor) -> Tensor:
+    return (a - b).abs() > CLOSE if a.is_floating_point() else a != b
+
+
+def on_the_edge(params: NavigationParams, state: NavigationState, near: Near) -> Tensor:
+    """Envs (N,) where a flag hangs on less than EDGE_M."""
+    x, y, z = near.offset.unbind(0)
+    beside = (x * x + y * y).sqrt()
+    touching = torch.minimum(
+        (beside - near.radius_m - params.body_radius_m).abs(),
+        (z.abs() - near.half_height_m - params.body_radius_m).abs(),
+    )
+    place = state.drone.position
+    margins = torch.stack(
+        [
+            state.static_gap_m - params.body_radius_m,
+            (state.goal - place).square().sum(0).sqrt() - params.goal_radius_m,
+            place[2] - params.floor_m,
+            place[2] - params.ceiling_m,
+            place[:2].abs().amax(0) - (params.side_limit_m or torch.inf),
+            touching.amin(0),
+        ]
+    )
+    return (margins.abs() < EDGE_M).any(0)
+
+
+def happened(before: NavigationState, after: NavigationState) -> dict[str, int]:
+    """How often each ending is seen, and how many moving obstacles took a new goal or stopped."""
+    old, new = before.obstacles, after.obstacles
+    return {
+        **{flag: int(value.sum()) for flag, value in after.ending._asdict().items()},
+        "turned": int((new.goal.x != old.goal.x).sum()),
+        "halted": int(((new.velocity.x == 0.0) & (old.velocity.x != 0.0)).sum()),
+    }
+
+
+@needs_gcc
+@pytest.mark.parametrize("shortcuts", [True, False])
+@pytest.mark.parametrize("name", ["navigation_compat", "navigation"])
+def test_the_kernel_is_the_simulator(name, shortcuts):
+    env, draw = small_env(name), torch.Generator().manual_seed(0)
+    params, grid, worlds = env.params, env.worlds.grid, env.worlds.openings.worlds
+    kernel, state = made(env, shortcuts=shortcuts), opened(env, draw)
+    counts, different = Counter(), Counter()
+    for _ in range(STEPS):
+        command = commands(params, draw)
+        found = kernel.bound(state, command)()
+        after, events = advance(params, grid, worlds, state, command, command)
+        edge = on_the_edge(params, after, events.near)
+        for flag, a, b in zip(Ending._fields, found.state.ending, after.ending, strict=True):
+            assert torch.equal(a | edge, b | edge), flag
+        different.update(others(found, after, events.near))
+        counts.update(happened(state, after))
+        state = tree_map(Tensor.contiguous, after)
+    expected = {*Ending._fields, "turned"} | ({"halted"} if name == "navigation" else set())
+    assert (+counts).keys() == expected, counts
+    # Rays that graze an obstacle, and draws next to 1, are on either side of it.
+    assert max(different.values()) <= 2e-3 * STEPS * ENVS, different
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "change", [{"frame": "current"}, {"near_range_m": 4.1}, {"decision_s": 0.0165}], ids=str
+)
+def test_another_constant_is_noticed(change):
+    env, draw = small_env("navigation_compat"), torch.Generator().manual_seed(0)
+    state, command = opened(env, draw), commands(env.params, draw)
+    found = made(env, **change).bound(state, command)()
+    tables = env.worlds
+    after, events = advance(
+        env.params, tables.grid, tables.openings.worlds, state, command, command
+    )
+    assert others(found, after, events.near).total() > 0
+
+
+@needs_gcc
+def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
+    env, draw = small_env("navigation"), torch.Generator().manual_seed(3)
+    state, command = opened(env, draw), commands(env.params, draw)
+    inputs = [leaf.clone() for leaf in tree_leaves(state)]
+    decide = made(env).bound(state, command)
+    first = [leaf.clone() for leaf in tree_leaves(tuple(decide()))]
+    again = tree_leaves(tuple(decide()))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(inputs, tree_leaves(state), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"drone": Kinematic()}, "env.sim.drone = Kinematic"),
+        ({"scan_latency_decisions": 1}, "env.sim.scan_latency_decisions = 1"),
+    ],
+)
+def test_a_flight_the_kernel_is_not_written_for_is_refused(change, named):
+    with pytest.raises(SystemExit, match=rf"^{named}; .*or scripts/navigation_kernel.c$"):
+        made(small_env("navigation_compat"), **change)
+
+
+def test_without_gcc_there_is_one_plain_sentence(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SystemExit, match=r"^gcc is not installed; .*install gcc$"):
+        made(small_env("navigation_compat"))
+
+
+@needs_gcc
+def test_a_size_that_is_not_whole_blocks_is_refused():
+    env = small_env("navigation_compat")
+    state = tree_map(lambda leaf: leaf[..., 1:], env.navigation_state)
+    with pytest.raises(SystemExit, match="change --num-envs"):
+        made(env).bound(state, torch.zeros(3, ENVS - 1))

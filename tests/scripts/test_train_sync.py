@@ -1,0 +1,191 @@
+"""scripts/train_sync.sh: what it checks, what it starts, what it passes on, and what it leaves alone."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "train_sync.sh"
+# In place of .venv/bin/python: it notes what it is asked for, and is as quick as the shell.
+PRETENDER = f"""#!/usr/bin/env bash
+echo "$@" >> asked
+case "$*" in
+  *navrl.commands.doctor*) echo "ok     python  3.11"; echo "${{VERDICT-navrl is ready}}"; exit "${{UNFIT-0}}" ;;
+  *tensorboard.main*) echo $$ > board; exec sleep 60 ;;
+  -c*) exec {sys.executable} "$@" ;;
+  *) trap 'exit 130' INT; trap 'exit 143' TERM; echo $$ > trainer
+     for _ in $(seq ${{STEPS-1}}); do sleep 0.05; done; exit "${{CODE-0}}" ;;
+esac
+"""
+
+
+@pytest.fixture
+def launcher(tmp_path):
+    """launcher(*arguments, **environment) -> the launcher, started in a checkout that only pretends."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(PRETENDER)
+    python.chmod(0o755)
+
+    started = []
+
+    def start(*arguments, **environment):
+        process = subprocess.Popen(
+            ["scripts/train_sync.sh", *arguments],
+            cwd=tmp_path,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.communicate(timeout=60)
+
+
+def asked(folder):
+    """What was started, but for the port."""
+    lines = (folder / "asked").read_text().splitlines()
+    return [line for line in lines if line.startswith("-m")]
+
+
+def waited_for(condition):
+    deadline_s = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def lives(pid):
+    """Whether it runs; one that has ended may wait for somebody to ask how."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def number_in(path):
+    """The number that a process has written into the file."""
+    waited_for(lambda: path.is_file() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
+def test_help_starts_nothing(launcher, tmp_path):
+    out, err = launcher("--help").communicate(timeout=60)
+    assert out.startswith("usage: scripts/train_sync.sh [--tensorboard [PORT]]")
+    assert err == ""
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ([], "navrl.train env=alice_and_bob agent=hmasd experiment=alice_hmasd"),
+        (
+            ["seed=1", "-m", "a.b=[1, 2]"],
+            "navrl.train env=alice_and_bob agent=hmasd experiment=alice_hmasd seed=1 -m a.b=[1, 2]",
+        ),
+        (["agent=mappo", "seed=1"], "navrl.train agent=mappo seed=1"),
+        (["seed=1", "experiment=debug"], "navrl.train seed=1 experiment=debug"),
+        (["--resume", "total_frames=9"], "navrl.train resume=latest total_frames=9"),
+        (["--resume=outputs/a b"], "navrl.train resume=outputs/a b"),
+        (["--eval-only", "num_episodes=2"], "navrl.evaluate checkpoint=latest num_episodes=2"),
+        (["--eval-only=best"], "navrl.evaluate checkpoint=best"),
+    ],
+)
+def test_what_is_not_its_own_is_passed_on(launcher, tmp_path, arguments, command):
+    started = launcher(*arguments, CODE="7")
+    _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (7, "")
+    assert asked(tmp_path) == ["-m navrl.commands.doctor", f"-m {command}"]
+
+
+def test_a_dry_run_checks_and_says_what_it_would_do(launcher, tmp_path):
+    out, _ = launcher("--dry-run", "--tensorboard", "env=x", "seed=1 2").communicate(timeout=60)
+    assert out.startswith("navrl is ready: ")
+    assert out.endswith("-m navrl.train env=x seed=1\\ 2 logger=tensorboard \n")
+    assert asked(tmp_path) == ["-m navrl.commands.doctor"]
+
+
+def test_a_run_is_resumed_or_measured_not_both(launcher, tmp_path):
+    started = launcher("--resume", "--eval-only=best")
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 2
+    assert err.startswith("train_sync: error: --resume and --eval-only were both given")
+    assert not (tmp_path / "asked").exists()
+
+
+def test_an_installation_that_is_not_fit_ends_it(launcher, tmp_path):
+    started = launcher(UNFIT="1", VERDICT="1 of 9 checks are wrong")
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 2
+    assert "1 of 9 checks are wrong\ntrain_sync: error: this installation is not fit" in err
+    assert asked(tmp_path) == ["-m navrl.commands.doctor"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_reach_the_training_itself(launcher, tmp_path, number, code):
+    started = launcher(STEPS="600")
+    assert number_in(tmp_path / "trainer") == started.pid, "the training is the launcher's process"
+    started.send_signal(number)
+    assert started.wait(60) == code
+
+
+def test_tensorboard_ends_with_the_run_and_nothing_else_does(launcher, tmp_path):
+    foreign = subprocess.Popen(
+        ["bash", "-c", "exec -a 'tensorboard.main --logdir outputs' sleep 60"], cwd=tmp_path
+    )
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        started = launcher("--tensorboard", str(port), STEPS="600")
+        board = number_in(tmp_path / "board")
+        assert lives(board)
+        os.kill(number_in(tmp_path / "trainer"), signal.SIGTERM)
+        out, _ = started.communicate(timeout=60)
+        assert started.returncode == 143
+        assert f"(process {board}): http://localhost:{port}/" in out
+        waited_for(lambda: not lives(board))
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()
+    assert f"-m tensorboard.main --logdir outputs --port {port}" in asked(tmp_path)
+    # Two processes write what they were asked, in either order.
+    assert any(
+        line.endswith("experiment=alice_hmasd logger=tensorboard") for line in asked(tmp_path)
+    )
+
+
+def test_a_port_that_is_taken_is_one_sentence(launcher, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        started = launcher("--tensorboard", str(port))
+        _, err = started.communicate(timeout=60)
+    assert started.returncode == 2
+    assert err.startswith(f"train_sync: error: no free port (--tensorboard {port}); name another")
+    assert asked(tmp_path) == ["-m navrl.commands.doctor"]
+
+
+def test_make_starts_it():
+    done = subprocess.run(
+        ["make", "--dry-run", "train-sync", "ARGS=seed=1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "scripts/train_sync.sh seed=1" in done.stdout

@@ -1,0 +1,155 @@
+"""Self-play: going on from a checkpoint, impossible options, and strengths that are known beforehand."""
+
+import math
+
+import pytest
+import torch
+
+from navrl.selfplay.league import SelfPlay
+from navrl.selfplay.strengths import bradley_terry
+from navrl.storage.compare import differences
+from tests.selfplay.club import OPTIONS, Club, Idle, N, league, tag
+
+# ------------------------------------------------------------------ going on
+
+
+def played(**changes):
+    """A league in the middle of its life, with its agent."""
+    found, club = league(**changes)
+    for number in range(7):
+        club.policy.points.data.fill_(number)
+        tags = [0, 1, *(tag(n) for n in range(number))]
+        games = [(tags[i % len(tags)], (0, 0.5, 1)[i % 3]) for i in range(N)]
+        found.after(60 * number, club.rollout(games))
+    return found, club
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_state_goes_on_bit_for_bit(on):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        found, club = played(redraw_every=2)
+        found.play(on=on)
+        other, place = league(redraw_every=2, on=False)
+        other.play(on=on)
+        other.load_state_dict(found.state_dict())
+        assert differences(other.state_dict(), found.state_dict()) == []
+        assert [b._replace(policy=None) for b in place.opponent.blocks] == [
+            b._replace(policy=None) for b in club.opponent.blocks
+        ]
+        assert torch.equal(place.opponent._tags, club.opponent._tags)
+        states = []
+        for each, where in ((found, club), (other, place)):
+            torch.manual_seed(2)
+            where.policy.points.data.fill_(77.0)
+            each.play(on=True)
+            for number in range(4):
+                each.after(500 + 30 * number, where.rollout([(tag(3), 1), (0, 0)] + [None] * 14))
+            states.append(each.state_dict())
+    assert differences(*states) == []
+
+
+def test_what_is_saved_does_not_change_when_the_league_goes_on():
+    found, club = played()
+    saved = found.state_dict()
+    kept = list(saved["snapshots"]), saved["pilot"]["changes"].tolist(), list(saved["seated"])
+    for number in range(3):
+        found.after(1000 + 100 * number, club.rollout([None] * N))
+    assert (list(saved["snapshots"]), saved["pilot"]["changes"].tolist(), saved["seated"]) == kept
+
+
+def test_a_smaller_pool_or_fewer_seats_from_now_on():
+    found, _ = played(pool_size=3)
+    other, club = league(pool_size=1, pool_seats=1)
+    other.load_state_dict(found.state_dict())
+    assert len(club.opponent.blocks) == 2
+    other.after(10**6, club.rollout([None] * N))
+    assert len(other.snapshots) == 1
+
+
+def test_scripts_that_the_saved_league_never_met_are_refused():
+    found, _ = played()
+    other, _ = league(Club(scripts=("a", "c")))
+    with pytest.raises(
+        ValueError, match=r"has never met c; expected the scripts it was saved with"
+    ):
+        other.load_state_dict(found.state_dict())
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("latest_share", -0.1, "0 to 1"),
+        ("latest_share", 1.1, "0 to 1"),
+        ("pool_share", -0.1, "0 to 0.5, what latest_share leaves"),
+        ("pool_share", 0.51, "0 to 0.5, what latest_share leaves"),
+        ("pool_share", math.nan, "0 to 0.5, what latest_share leaves"),
+        ("snapshot_every", 0, "1 or more"),
+        ("pool_size", 0, "1 or more"),
+        ("pool_seats", -1, "1 or more"),
+        ("redraw_every", 0, "1 or more"),
+        ("pfsp_power", -2.0, "0 or more"),
+        ("elo_k", 0.0, "more than 0"),
+    ],
+)
+def test_impossible_numbers_are_refused(name, value, expected):
+    with pytest.raises(ValueError, match=r"curriculum\.self_play") as refused:
+        SelfPlay(**(OPTIONS | {name: value}))
+    place = f"curriculum.self_play.{name}"
+    assert str(refused.value) == f"{place} = {value}; expected {expected}; change {place}"
+
+
+def test_it_needs_the_league_as_opponent():
+    club = Club()
+    club.opponent = Idle()
+    with pytest.raises(ValueError, match="needs opponent=league; got Idle; change opponent"):
+        SelfPlay(**OPTIONS).attach(club, club)
+
+
+# ------------------------------------------------------------------ known strengths
+
+
+def test_players_of_known_strength_get_their_ratings():
+    """Logistic games: scripts of fixed strength, and a learner that is stronger after every snapshot."""
+    true = {"a": 900.0, "b": 1250.0}
+    options = {"pool_size": 8, "snapshot_every": 40, "redraw_every": 4, "latest_share": 0.4}
+    found, club = league(Club(num_envs=60), **options)
+    generator = torch.Generator().manual_seed(8)
+    elo = {}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(8)
+        for rounds in range(8 * 40):
+            learner = club.policy.points.item()
+            tags = torch.randint(2, (60,), generator=generator).tolist()
+            points = [true["ab"[script]] for script in tags]
+            for block in club.opponent.blocks:
+                size = block.stop - block.start
+                tags[block.start : block.stop] = [block.tag] * size
+                points[block.start : block.stop] = [block.policy.points.item()] * size
+            chances = [1.0 / (1.0 + 10.0 ** ((other - learner) / 400.0)) for other in points]
+            luck = torch.rand(60, generator=generator).tolist()
+            results = [float(u < chance) for u, chance in zip(luck, chances, strict=True)]
+            known = set(found.snapshots)
+            found.after(rounds, club.rollout(list(zip(tags, results, strict=True))))
+            for name in set(found.snapshots) - known:
+                true[name] = learner
+                elo[name] = found.elo.ratings[name]
+                club.policy.points.data.fill_(900.0 + 60.0 * len(true))
+    true["learner"] = club.policy.points.item()
+    ratings = bradley_terry(found.payoff)
+    names = list(ratings)
+    assert set(names) == set(true)
+    assert len(names) == 11
+    mean = sum(true.values()) / len(true)
+    truth = {name: points - mean + 1000.0 for name, points in true.items()}
+    inside = [ratings[name].low <= truth[name] <= ratings[name].high for name in names]
+    assert sum(inside) >= 9, {name: (truth[name], ratings[name]) for name in names}
+    for name in names:
+        assert ratings[name].points == pytest.approx(truth[name], abs=80.0)
+        assert ratings[name].high - ratings[name].low < 200.0
+    # Elo drifts with the pool, but it puts the snapshots in their order.
+    order = [elo[name] for name in found.snapshots]
+    assert order == sorted(order)

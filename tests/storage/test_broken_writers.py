@@ -1,0 +1,144 @@
+"""What our writers pass catches four broken ones: without fsync, rename, deep copy or checksum."""
+
+import json
+import warnings
+
+import pytest
+import torch
+
+import fault_campaign
+import fault_damage
+import fault_kills
+from navrl.storage.background import AsyncSaver
+from navrl.storage.checkpoint import intact_facts, load
+from navrl.storage.container import CorruptFile
+from navrl.storage.directory import checkpoints
+from navrl.storage.saver import CheckpointSaver, SaveFailed
+from tests.command_line import process
+from tests.storage import broken
+from tests.storage.power import Trace
+
+ASYNC = {
+    **{"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "stop", "compress": "nothing"},
+    **{"queue_size": 1, "when_full": "wait"},
+}
+
+
+def power_cuts(make, tmp_path):
+    """How many states after a power cut there are, how many show a damaged file, and how many lack a save."""
+    directory, after = tmp_path / "run", tmp_path / "after"
+    saver = make(directory)
+    trace = Trace(directory)
+    with trace.recording():
+        for step in (1, 2, 3, 4):
+            saver.save({"x": torch.full((64,), float(step))}, frames=step, score=float(-step))
+            saver.flush()
+            trace.acknowledge(step)
+    seen, damaged, lost = set(), 0, 0
+    for promised, files in trace.crashes():
+        key = (promised, tuple(sorted(files.items())))
+        if key in seen:
+            continue
+        seen.add(key)
+        after.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (after / name).write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = [intact_facts(path) for path in checkpoints(after)]
+        damaged += None in found
+        lost += max((facts.frames for facts in found if facts), default=0) < promised
+        for path in after.iterdir():
+            path.unlink()
+    return len(seen), damaged, lost
+
+
+@pytest.mark.parametrize("make", [fault_kills.sync_saver, fault_kills.async_saver])
+def test_no_power_cut_damages_or_loses_anything(tmp_path, make):
+    states, damaged, lost = power_cuts(make, tmp_path)
+    assert (damaged, lost) == (0, 0)
+    assert states > 30, "else there was nothing to find"
+
+
+def test_a_power_cut_finds_the_missing_fsync(tmp_path):
+    _, damaged, lost = power_cuts(broken.NoFsync, tmp_path)
+    assert damaged > 0
+    assert lost > 0
+
+
+def test_a_power_cut_finds_the_direct_write(tmp_path):
+    _, damaged, _ = power_cuts(broken.DirectWrite, tmp_path)
+    assert damaged > 0
+
+
+def test_a_small_campaign_keeps_every_promise(tmp_path):
+    numbers = {"kills": 8, "flips": 100, "truncations": 30, "full-disks": 8, "file-limits": 8}
+    numbers["resumes"] = 0
+    words = [word for name, n in numbers.items() for word in (f"--{name}", str(n))]
+    done = process(fault_campaign.main, *words, folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert len(lines) == 10
+    assert all("kept" in line for line in lines)
+    assert "refused 0" not in done.stdout
+    assert "mid_save 0" not in done.stdout
+
+
+def test_kills_find_the_direct_write(tmp_path):
+    done = process(broken.kill_direct_writer, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["damaged"] + found["unreadable"] > 0
+
+
+def torn(saver, count):
+    """Saves whose file is not what the state was when it was saved, and training did not wait."""
+    agent = {"weight": torch.zeros(200_000), "step": torch.zeros(())}
+    with saver:
+        paths = []
+        for number in range(1, count + 1):
+            for tensor in agent.values():
+                tensor.fill_(number)
+            path = saver.save({"agent": {"deep": [agent]}}, frames=number, score=None)
+            for tensor in agent.values():  # the next gradient step
+                tensor.fill_(-1.0)
+            paths.append(path)
+    wrong = 0
+    for number, path in enumerate(paths, start=1):
+        found = load(path)["agent"]["deep"][0] if path.exists() else None
+        if found is not None:
+            wrong += not all(bool((tensor == number).all()) for tensor in found.values())
+    return wrong
+
+
+def test_snapshots_are_points_in_time(tmp_path):
+    assert torn(AsyncSaver(directory=tmp_path, **{**ASYNC, "keep_last": 40}), 40) == 0
+
+
+def test_the_same_check_finds_the_shallow_copy(tmp_path):
+    try:
+        found = torn(broken.ShallowCopy(directory=tmp_path, **ASYNC), 9)
+    except (
+        CorruptFile,
+        SaveFailed,
+    ):  # memory that changed between checksum and write: found sooner
+        return
+    assert found > 0
+
+
+def test_the_synchronous_saver_passes_it_too(tmp_path):
+    options = {
+        name: ASYNC[name]
+        for name in ("keep_last", "keep_best", "save_every", "on_error", "compress")
+    }
+    assert torn(CheckpointSaver(directory=tmp_path, **options), 9) == 0
+
+
+def test_flips_find_the_missing_checksum(tmp_path):
+    path = tmp_path / "unchecked"
+    broken.write_unchecked(path, {"agent": [torch.randn(64, 64), torch.arange(100)]})
+    assert len(broken.read_unchecked(path)["agent"]) == 2
+    found = fault_damage.flip_bits(path, 100, 0, broken.read_unchecked)
+    assert found.silent > 50
+    ours = fault_damage.flip_bits(fault_damage.sample(tmp_path / "ours"), 100, 0)
+    assert ours == (100, 100, 0, 0)

@@ -1,0 +1,226 @@
+"""Files made by an adversary, with correct checksums: only CorruptFile, and no large allocation."""
+
+import hashlib
+import json
+import os
+import resource
+import struct
+from pathlib import Path
+from typing import Any
+
+import lz4.block
+import pytest
+import torch
+
+from navrl.storage import container
+from navrl.storage.container import CorruptFile, read
+
+
+def assert_refused(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with pytest.raises(CorruptFile) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def sign(header: bytes, payload: bytes = b"", decoded: int = 0) -> bytes:
+    """A file around any header, with correct lengths and sha256, so that the parser is reached."""
+    header += b" " * (-len(header) % 64)
+    sizes = container.MAGIC + struct.pack("<QQQ", len(header), len(payload), decoded)
+    return sizes + hashlib.sha256(sizes + header).digest() + header + payload
+
+
+def signed_table(*rows: Any, payload: bytes = b"", decoded: int = 8) -> bytes:
+    return sign(json.dumps({"v": 3, "meta": {}, "t": rows}).encode(), payload, decoded)
+
+
+def stored(*blocks: bytes) -> list[list[Any]]:
+    """What a row says of its blocks."""
+    return [[len(block), hashlib.sha256(block).hexdigest()] for block in blocks]
+
+
+def row(**changes: Any) -> list[Any]:
+    fields = {"name": "a", "dtype": "float32", "shape": [2], "codec": "raw", "filter": "none"}
+    fields |= {"axis": None, "block_bytes": 1 << 20, "stored": stored(bytes(8))}
+    assert changes.keys() <= fields.keys()
+    return list((fields | changes).values())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shape": [2**61]},
+        {"shape": [2**70]},
+        {"shape": [2**40] * 5, "stored": []},
+        {"shape": [1] * 100_000},
+        {"shape": [-2], "stored": []},
+        {"shape": [-1, -2]},
+        {"shape": [2.0]},
+        {"shape": [True, 2]},
+        {"shape": "2"},
+        {"shape": 2},
+        {"block_bytes": 0},
+        {"block_bytes": 4},
+        {"block_bytes": 2.0**20},
+        {"block_bytes": 2**40},
+        {"block_bytes": 1023},
+        {"block_bytes": None},
+        {"stored": []},
+        {"stored": 8},
+        {"stored": [8]},
+        {"stored": [[8]]},
+        {"stored": [[8.0, "0" * 64]]},
+        {"stored": [[-8, "0" * 64]]},
+        {"stored": [[8, "0" * 63]]},
+        {"stored": [[8, "0" * 64]]},
+        {"stored": [[8, None]]},
+        {"stored": stored(bytes(8)) * 2},
+        {"stored": stored(bytes(4))},
+        {"stored": stored(bytes(16))},
+        {"stored": [[2**64, "0" * 64]]},
+        {"dtype": "complex64", "shape": [1]},
+        {"dtype": "object"},
+        {"dtype": ["float32"]},
+        {"codec": "zstd"},
+        {"codec": {}},
+        {"codec": "huffman"},
+        {"codec": "huffman", "filter": "bits"},
+        {"codec": "huffman", "filter": "bytes", "dtype": "uint8", "shape": [8]},
+        {"filter": "bytes"},
+        {"filter": None, "codec": "lz4"},
+        {"filter": "delta", "codec": "lz4"},
+        {"axis": 0},
+        {"axis": 1},
+        {"axis": True, "codec": "lz4", "shape": [1, 2, 1]},
+        {"axis": 0, "codec": "lz4", "shape": [1, 2, 1]},
+        {"axis": 2, "codec": "lz4", "shape": [1, 2, 1]},
+        {"axis": -2, "codec": "lz4", "shape": [1, 2, 1]},
+        {"axis": 1, "codec": "lz4", "shape": [1, 2, 1], "block_bytes": 4},
+        {"axis": 1, "codec": "lz4", "shape": [2, 0, 1], "stored": []},
+        {"name": 3},
+        {"name": ["a"]},
+        {"name": None},
+    ],
+    ids=lambda changes: str(changes)[:40],
+)
+def test_hostile_rows_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert_refused(tmp_path / "x", signed_table(row(**changes), payload=bytes(8)))
+
+
+def test_an_empty_tensor_with_impossible_strides_is_refused(tmp_path: Path) -> None:
+    empty = row(shape=[0, 2**40, 2**40], stored=[])
+    assert "shape" in assert_refused(tmp_path / "x", signed_table(empty, decoded=0))
+
+
+def test_an_unknown_codec_is_named(tmp_path: Path) -> None:
+    message = assert_refused(tmp_path / "x", signed_table(row(codec="zstd"), payload=bytes(8)))
+    assert "tensor 'a'" in message
+    assert "'zstd'" in message
+
+
+def test_tables_that_do_not_tile_the_payload_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    both = bytes(8) + bytes(56) + bytes(8)
+    path.write_bytes(signed_table(row(), row(name="b"), payload=both, decoded=16))
+    assert len(read(path)[0]) == 2
+    overlapping = signed_table(row(), row(name="b"), payload=bytes(8), decoded=16)
+    unaligned = signed_table(row(), row(name="b"), payload=bytes(16), decoded=16)
+    hole = signed_table(row(), row(name="b"), payload=both + bytes(64), decoded=16)
+    twice = signed_table(row(), row(), payload=both, decoded=16)
+    gap = signed_table(row(), row(name="b"), payload=both.replace(bytes(9), b"x" * 9), decoded=16)
+    for content in (overlapping, unaligned, hole, twice, gap, signed_table(payload=b"x")):
+        assert_refused(path, content)
+    assert "length" in assert_refused(path, signed_table(row(), payload=bytes(9)))
+
+
+def test_a_decoded_size_that_lies_is_refused(tmp_path: Path) -> None:
+    for decoded in (0, 7, 9, 2**63):
+        content = signed_table(row(), payload=bytes(8), decoded=decoded)
+        assert "decoded size" in assert_refused(tmp_path / "x", content)
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+def test_a_bool_of_two_is_refused(tmp_path: Path, codec: str) -> None:
+    block = (
+        b"\x00\x02" * 64
+        if codec == "raw"
+        else lz4.block.compress(b"\x00\x02" * 64, store_size=False)
+    )
+    bad = row(dtype="bool", shape=[128], codec=codec, stored=stored(block))
+    assert "bool" in assert_refused(tmp_path / "x", signed_table(bad, payload=block, decoded=128))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"\xff\xfe",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"v":3,"meta":{},"t":{}}',
+        b'{"v":3,"meta":[],"t":[]}',
+        b'{"v":3,"meta":{},"t":[[]]}',
+        b'{"v":3,"meta":{},"t":[7]}',
+        b'{"v":3,"meta":{},"t":[],"more":1}',
+        b'{"v":2,"meta":{},"t":[]}',
+        b'{"v":3,"v":3,"meta":{},"t":[]}',
+        b'{"v":3,"meta":{"a":NaN},"t":[]}',
+        b'{"v":3,"meta":{"a":-Infinity},"t":[]}',
+        b'{"v":3,"meta":{"a":' + b"9" * 5000 + b'},"t":[]}',
+        b'{"v":3,"meta":{},"t":' + b"[" * 1_000_000,
+        b'{"v":3,"meta":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b',"t":[]}',
+        '{"v":3,"meta":{},"t":[]}'.encode("utf-16"),
+        b'\xef\xbb\xbf{"v":3,"meta":{},"t":[]}',
+    ],
+    ids=lambda header: repr(header[:30]),
+)
+def test_hostile_headers_are_refused(tmp_path: Path, header: bytes) -> None:
+    assert "header" in assert_refused(tmp_path / "x", sign(header))
+
+
+def test_sizes_that_promise_too_much_are_refused(tmp_path: Path) -> None:
+    for header_len, payload_len in ((2**63, 0), (0, 2**64 - 1), (2**64 - 1, 2**64 - 1), (10, 10)):
+        prefix = container.MAGIC + struct.pack("<QQQ", header_len, payload_len, 0)
+        assert "length" in assert_refused(tmp_path / "x", prefix + bytes(32))
+
+
+def test_sparse_giants_are_refused_without_memory(tmp_path: Path) -> None:
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    path = tmp_path / "x"
+    path.write_bytes(container.MAGIC + struct.pack("<QQQ", 2**33 - 64, 0, 0))
+    os.truncate(path, 2**33)  # 8 GiB of nothing, all of it "header"
+    with pytest.raises(CorruptFile, match="header"):
+        read(path)
+    with pytest.raises(CorruptFile, match="length"):
+        read(path, max_bytes=2**20)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 20_000
+
+
+def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(CorruptFile, match="regular"):
+            read(path)
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "absent")
+
+
+def test_a_pickle_is_not_even_opened_as_one(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(2)}, tmp_path / "x")
+    sentence = assert_refused(tmp_path / "x", (tmp_path / "x").read_bytes())
+    assert sentence.startswith(f"{tmp_path / 'x'} is not a file of navrl")
+
+
+def test_a_table_of_very_many_tiny_tensors_is_refused_at_once(tmp_path: Path) -> None:
+    rows = [row(name=f"{i:x}", shape=[0], block_bytes=4, stored=[]) for i in range(90_000)]
+    assert len(json.dumps(rows)) < container.MAX_HEADER_BYTES
+    assert "90,000 tensors, at most 8,192" in assert_refused(
+        tmp_path / "x", signed_table(*rows, decoded=0)
+    )
+    most = {f"{i:x}": torch.empty(0) for i in range(container.MAX_TENSORS)}
+    container.write(tmp_path / "most", most, {})
+    assert len(read(tmp_path / "most")[0]) == len(most)
+    with pytest.raises(ValueError, match=r"8,193 tensors, at most 8,192 fit"):
+        container.write(tmp_path / "more", most | {"one more": torch.empty(0)}, {})
