@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchrl.data import MultiCategorical, TensorSpec
 
-from navrl.envs.combat.sim.state import any_row
+from navrl.envs.core.reductions import any_row
 from navrl.envs.core.specs import Hybrid
 
 

@@ -21,7 +21,6 @@ from navrl.envs.combat.sim.state import (
     Action,
     CombatState,
     Events,
-    any_row,
     as_asked,
     can_fire,
     decided,
@@ -33,6 +32,7 @@ from navrl.envs.combat.sim.state import (
 )
 from navrl.envs.core import random
 from navrl.envs.core.env import BatchedEnv
+from navrl.envs.core.reductions import any_row
 from navrl.envs.core.rewards import Transition, WeightedReward
 
 _RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes

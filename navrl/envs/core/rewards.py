@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from navrl.envs.core.summing import added
+from navrl.envs.core.reductions import added
 from navrl.envs.core.weighted import Coefficients
 
 

@@ -8,8 +8,8 @@ from torchrl.data import Bounded
 
 from navrl.envs.core import team_specs
 from navrl.envs.core.env import BatchedEnv
+from navrl.envs.core.reductions import added
 from navrl.envs.core.rewards import SharedReward, Transition
-from navrl.envs.core.summing import added
 from navrl.envs.coverage.observations import CoverageObservation, Histogram, Raw, Relative
 from navrl.envs.coverage.sim.advance import (
     CoverageState,

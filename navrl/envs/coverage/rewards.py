@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from navrl.envs.core.reductions import added
 from navrl.envs.core.rewards import Transition
-from navrl.envs.core.summing import added
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
 

@@ -28,11 +28,11 @@ from navrl.envs.combat.sim.relative import (
 from navrl.envs.combat.sim.state import (
     CombatParams,
     CombatState,
-    any_row,
     can_fire,
     elapsed_s,
     sides,
 )
+from navrl.envs.core.reductions import any_row
 from navrl.envs.core.requirements import require_kind
 
 EGO_SIZE = 32

@@ -18,7 +18,8 @@ from torch import Tensor
 from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows, geometry
 from navrl.envs.combat.observations.spacetime import LIMIT
 from navrl.envs.combat.sim.relative import aircraft, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, any_row, map_motion
+from navrl.envs.combat.sim.state import CombatParams, CombatState, map_motion
+from navrl.envs.core.reductions import any_row
 from navrl.envs.core.requirements import require_kind
 
 ENTITY_SIZE = 13

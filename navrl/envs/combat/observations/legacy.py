@@ -13,7 +13,8 @@ from navrl.envs.combat.sim.angles import angle_rad
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.missile import select
 from navrl.envs.combat.sim.relative import aircraft, focal_enemy, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, any_row, enemies_of, sides
+from navrl.envs.combat.sim.state import CombatParams, CombatState, enemies_of, sides
+from navrl.envs.core.reductions import any_row
 from navrl.envs.core.requirements import require_kind
 
 _SPEED_MPS = 400.0

@@ -21,7 +21,6 @@ from navrl.envs.combat.sim.state import (
     CombatState,
     Events,
     Missiles,
-    any_row,
     join,
     sides,
     split_motion,
@@ -37,6 +36,7 @@ from navrl.envs.combat.sim.tick import (
     tick,
 )
 from navrl.envs.core.one_node import one_node
+from navrl.envs.core.reductions import any_row
 
 # Dynamo need not interpret a tick's Python ten times over to find the same operations.
 _tick = one_node(tick, CombatParams, Body, Orders, Bodies, Crafts, Shots, Motion)

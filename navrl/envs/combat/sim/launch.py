@@ -13,7 +13,6 @@ from navrl.envs.combat.sim.state import (
     Action,
     CombatState,
     Missiles,
-    any_row,
     as_asked,
     decided,
     is_ready,
@@ -21,6 +20,7 @@ from navrl.envs.combat.sim.state import (
     sides,
     split_motion,
 )
+from navrl.envs.core.reductions import any_row
 
 
 class Armed(NamedTuple):

@@ -4,7 +4,6 @@ Shapes: A aircraft (the first half flies for team 0), K missile channels per air
 contiguous).
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.params import (
     CombatParams as CombatParams,  # the state's questions take it
 )
+from navrl.envs.core.reductions import any_row
 
 
 class Aircraft(NamedTuple):
@@ -186,12 +186,6 @@ def is_ready(
     if params.channel_mode == "recycle":
         return ready
     return ready & any_row((~active).transpose(0, 1))
-
-
-def any_row(flags: Tensor) -> Tensor:
-    """`flags.any(0)`, written out: compilers turn the reduction of a few rows of bool into slow code."""
-    first, *others = flags.unbind(0)
-    return functools.reduce(torch.logical_or, others, first)
 
 
 def sides(params: CombatParams, field: Tensor) -> tuple[Tensor, Tensor]:

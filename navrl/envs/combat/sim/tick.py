@@ -12,7 +12,8 @@ from navrl.envs.combat.sim import legacy
 from navrl.envs.combat.sim import missile as missiles
 from navrl.envs.combat.sim.flight import Body, Motion, fly
 from navrl.envs.combat.sim.params import CombatParams
-from navrl.envs.combat.sim.state import any_row, is_over, join, nearest_living
+from navrl.envs.combat.sim.state import is_over, join, nearest_living
+from navrl.envs.core.reductions import any_row
 
 
 class Crafts(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from navrl.envs.core import random
-from navrl.envs.core.summing import added
+from navrl.envs.core.reductions import added
 from navrl.envs.coverage.sim.backhaul import Network
 from navrl.envs.coverage.sim.params import CoverageParams
 from navrl.envs.coverage.sim.radio import (

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from navrl.envs.core.reductions import added
 from navrl.envs.core.requirements import require, require_whole
-from navrl.envs.core.summing import added
 from navrl.envs.coverage.sim.radio import LEAST_M, Radio, free_space_constant_db
 
 _BEST_DB = 30.0  # of the link that the throughput of a user is measured by

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.envs.core.reductions import added
 from navrl.envs.core.requirements import require, require_whole
-from navrl.envs.core.summing import added
 
 CHANNELS = ("free_space", "urban", "suburban", "3gpp")
 SHADOWINGS = ("none", "per_episode")
