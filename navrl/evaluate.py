@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl import __version__
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_main
 from navrl.config.compose import group_option, to_json
 from navrl.run.intervals import Interval, mean_interval, wilson

@@ -16,10 +16,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDictBase
 
-from navrl.config import resumed
 from navrl.config.command import run_main
 from navrl.config.compose import build, to_json
-from navrl.config.resumed import changes
+from navrl.config.resumed import changes, resumed
 from navrl.curriculum.gate import means
 from navrl.envs.core.compiling import compilations
 from navrl.evaluate import measure_all, play

@@ -21,8 +21,7 @@ import torch
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.run.options import prepare_process
 
 WAYS = {

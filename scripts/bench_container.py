@@ -20,8 +20,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.storage import container
 from navrl.storage.container import Compress
 from navrl.storage.rollout_packing import pack

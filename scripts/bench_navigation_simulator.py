@@ -17,8 +17,7 @@ import torch
 
 from bench_simulator import alternate
 from navigation_kernel import NavigationKernel, under_way
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 from navrl.envs.navigation.sim.advance import advance

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from navrl.collectors.sync import SyncCollector
 from navrl.commands.bench_floor import alternate
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.base import Command, Pilot
 from navrl.envs.combat.opponents.frozen import Frozen, Seat
 from navrl.envs.combat.opponents.league import League

@@ -21,8 +21,7 @@ from pathlib import Path
 import torch
 
 from combat_kernel import Kernel, check_agreement, random_opening, random_orders
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.state import Action, CombatParams, CombatState
 from navrl.envs.core.compiling import Compiled

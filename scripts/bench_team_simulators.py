@@ -17,8 +17,7 @@ import torch
 
 from coverage_kernel import CoverageKernel
 from grid_kernel import GridKernel
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.alice_and_bob import sim as grid
 from navrl.envs.coverage.sim import advance as coverage
 from navrl.run.options import prepare_process

@@ -7,8 +7,7 @@ import sys
 
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.lines import LEFT, RIGHT, Steered, escape_line

@@ -130,12 +130,17 @@ def _experiments() -> dict[str, str]:
         "experiment_demo": f"experiment=demo {COMBAT} {small}",
         "experiment_navigation": f"experiment=navigation world.count=1 env.sim.time_limit_s=8 {small}",
         "experiment_alice_hmasd": "env=alice_and_bob agent=hmasd experiment=alice_hmasd",
-        "experiment_alice_hmasd_paper": "env=alice_and_bob agent=hmasd experiment=alice_hmasd_paper agent.actor.chunk_length=8",
+        "experiment_alice_hmasd_paper": (
+            "env=alice_and_bob agent=hmasd experiment=alice_hmasd_paper agent.actor.chunk_length=8"
+        ),
         "experiment_alice_mappo": f"experiment=alice_mappo {small}",
         "experiment_coverage_mappo": f"experiment=coverage_mappo {small}",
         "experiment_relay_mappo": f"experiment=relay_mappo {small}",
         "experiment_relay_hmasd": "experiment=relay_hmasd agent.actor.num_minibatches=4",
-        "experiment_combat_commander": "experiment=combat_commander eval_opponents=[pursuit] env.sim.time_limit_s=20 agent.actor.num_minibatches=4",
+        "experiment_combat_commander": (
+            "experiment=combat_commander eval_opponents=[pursuit] env.sim.time_limit_s=20 "
+            "agent.actor.num_minibatches=4"
+        ),
     }
 
 

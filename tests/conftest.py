@@ -8,7 +8,7 @@ import pytest
 import torch
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-from navrl.config import compose
+from navrl.config.compose import compose
 
 ROOT = Path(__file__).resolve().parents[1]
 # First, so that two processes end at the same time.

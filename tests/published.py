@@ -8,8 +8,7 @@ import torch
 from torch.nn import functional
 
 from navrl.commands import import_navrl
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.agents.drone import disturbed, drone_specs
 from tests.conftest import ROOT
 

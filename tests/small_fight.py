@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from navrl.collectors.sync import SyncCollector
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 
 __all__ = ["_one_thread_one_seed", "make_agent", "make_collector", "make_env"]
 NUM_ENVS, STEPS = 4, 5

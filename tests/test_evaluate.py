@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 import navrl.evaluate
-from navrl.config import compose
+from navrl.config.compose import compose
 from navrl.evaluate import measure_all, play, summarise, table
 from tests.command_line import command
 

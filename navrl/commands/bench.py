@@ -14,9 +14,9 @@ import torch
 
 from navrl import __version__
 from navrl.commands.bench_floor import Timing, Training, alternate, measure
-from navrl.config import compose
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
+from navrl.config.compose import compose
 from navrl.run.options import check_whole, check_writable, enough_memory
 from navrl.run.timers import available_mb, memory, reset_peak
 from navrl.storage.json_files import to_json, write_atomically

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from navrl import __version__
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.config.compose import group_option
 from navrl.envs.navigation.sim.moving_params import KINDS

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from navrl.commands.files import Action, files_of, parser_of, printable, size_text
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS

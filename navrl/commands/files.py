@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.run.policies import OUTPUTS
 from navrl.storage.directory import BEST, LATEST
 from navrl.storage.find import find, latest_run

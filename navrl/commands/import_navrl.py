@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
-from navrl.config.compose import build, from_json, to_json
+from navrl.config.compose import build, compose, from_json, to_json
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS, build_env, load_agent
 from navrl.storage.atomic import replace_file

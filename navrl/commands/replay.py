@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from navrl.config.build import ConfigError, did_you_mean
+from navrl.config.checks import ConfigError, did_you_mean
 from navrl.config.command import run_plain
 from navrl.config.compose import group_option
 from navrl.run.options import check_writable

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from navrl.commands.files import place_of
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import read_metrics

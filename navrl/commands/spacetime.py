@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
+from navrl.config.compose import compose
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.params import CombatParams
 from navrl.envs.combat.sim.reach import MOST_SPEED_MPS

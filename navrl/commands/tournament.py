@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
-from navrl.config.compose import build, group_option
+from navrl.config.compose import build, compose, group_option
 from navrl.envs.combat.match import play_both_ways
 from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.core import random

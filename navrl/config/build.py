@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from navrl.config.checks import ConfigError, did_you_mean
 
 # What a configuration may build: our own classes and functions in these packages, ...
 _SIMULATION = frozenset({"agents", "curriculum", "envs", "selfplay"})
@@ -27,10 +28,6 @@ _SCALARS = frozenset({int, float, bool, str, type(None)})
 
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-class ConfigError(ValueError):
-    """What is wrong with the configuration, in one sentence for the person who wrote it."""
 
 
 def construct(
@@ -165,26 +162,6 @@ def _check_scalar(key: str, value: Any, accepted: tuple[Any, ...]) -> None:
         return
     names = ("null" if kind is type(None) else kind.__name__ for kind in dict.fromkeys(accepted))
     raise ConfigError(f"'{key}' must be {' or '.join(names)}, but got {value!r}")
-
-
-def did_you_mean(word: str, candidates: Sequence[str]) -> str:
-    """'; did you mean X?', or nothing when no candidate is close.
-
-    Of dotted names those in the same place are compared by their last part: the rest is alike anyway.
-    """
-    place, _, leaf = word.rpartition(".")
-    parts = [(name, *name.rpartition(".")[::2]) for name in candidates]
-    beside = {last: name for name, where, last in parts if where == place}
-    close = [beside[last] for last in difflib.get_close_matches(leaf, beside, n=1)]
-    if not beside:
-        close = difflib.get_close_matches(word, candidates, n=1)
-    root = f"{word.partition('.')[0]}." if place else ""
-    same_leaf = [
-        name
-        for name, _, last in parts
-        if last == leaf and (name.startswith(root) or name.endswith(f".{word}"))
-    ]
-    return "".join(f"; did you mean '{name}'?" for name in (close or same_leaf)[:1])
 
 
 def is_ours(module_name: str) -> bool:

@@ -23,7 +23,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from navrl.config.build import ConfigError, did_you_mean, is_ours
+from navrl.config.build import is_ours
+from navrl.config.checks import ConfigError, did_you_mean
 from navrl.config.compose import compose_all, conf_dir, dotted_items, explain, one_line, to_plain
 from navrl.run.early import listen
 

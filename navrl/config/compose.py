@@ -17,7 +17,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from navrl.config.build import ConfigError, construct, did_you_mean
+from navrl.config.build import construct
+from navrl.config.checks import ConfigError, did_you_mean
 
 _ABSENT = object()
 _SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys

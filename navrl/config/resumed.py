@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.compose import compose, from_json
 
 _PRESETS = ("experiment", "sweep")  # what they said is in the saved configuration already

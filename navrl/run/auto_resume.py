@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.compose import dotted_items, to_json
 from navrl.config.resumed import LOCAL
 from navrl.run.plan import folder_of, leave_nothing

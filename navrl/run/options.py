@@ -12,7 +12,7 @@ import torch
 from omegaconf import DictConfig
 
 from navrl.agents.fast.allocator import keep_freed_memory
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.compose import build
 from navrl.envs.combat.sim.params import CombatParams
 

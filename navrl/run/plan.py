@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.compose import group_option
 from navrl.run.options import MOST_ENVS, check_whole
 from navrl.run.policies import OUTPUTS

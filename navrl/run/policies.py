@@ -14,9 +14,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDictBase
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
-from navrl.config import compose
-from navrl.config.build import ConfigError, did_you_mean
-from navrl.config.compose import build, compose_all, from_json, group_option, group_options
+from navrl.config.checks import ConfigError, did_you_mean
+from navrl.config.compose import build, compose, compose_all, from_json, group_option, group_options
 from navrl.envs.combat.opponents.frozen import Frozen, Seat
 from navrl.run.options import pick_device
 from navrl.storage.checkpoint import load

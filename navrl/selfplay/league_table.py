@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.run.policies import OUTPUTS
 from navrl.selfplay.cycles import unexplained
 from navrl.selfplay.payoff import Payoff

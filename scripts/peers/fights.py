@@ -7,8 +7,7 @@ from omegaconf import DictConfig
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 
 OPTIONS = ("env=combat", "action=continuous", "agent.precision=fp32", "agent.max_kl=null")
 

@@ -7,8 +7,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.agents import drone, squad
 
 NUM_ENVS, STEPS, FEATURES, CHOICES = 4, 6, 3, (3, 2)

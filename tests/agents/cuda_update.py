@@ -4,8 +4,7 @@ from unittest import mock
 
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.agents.drone import drone_specs, make_drone_rollout
 from tests.agents.squad import make_team_rollout, squad_specs
 from tests.collectors.cuda_audit import DEVICE, audit

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
-from navrl.config.compose import to_json
+from navrl.config.checks import ConfigError
+from navrl.config.compose import compose, to_json
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 GROUPS = (

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, navrl
-from navrl.config import compose, conf_dir
+from navrl.config.compose import compose, conf_dir
 print(json.dumps([navrl.__file__, str(conf_dir()), sorted(compose("train"))]))
 """
 

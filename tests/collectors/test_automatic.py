@@ -11,8 +11,7 @@ from torchrl.data import Composite, Unbounded
 from navrl.collectors import automatic
 from navrl.collectors import automatic as function
 from navrl.collectors.chunked import Compressed, OnHost, Plain
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.small_fight import NUM_ENVS, STEPS
 
 MIB = 1 << 20

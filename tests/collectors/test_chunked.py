@@ -5,8 +5,7 @@ import torch
 
 from navrl.collectors.leaves import Leaf
 from navrl.collectors.sync import SyncCollector
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.small_fight import NUM_ENVS, STEPS
 
 OPTIONS = ("stepwise", "host", "compressed")

@@ -7,8 +7,7 @@ import bench_opponents
 from bench_opponents import NOBODY, OPPONENTS
 from navrl.commands import bench_floor as measuring
 from navrl.commands.bench_floor import Timing, Training, alternate, measure, timings
-from navrl.config import compose
-from navrl.config.compose import conf_dir
+from navrl.config.compose import compose, conf_dir
 from navrl.run.sections import Spread
 
 TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.hidden_sizes=[8]")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.command import run_main, run_plain
 from navrl.config.compose import build
 

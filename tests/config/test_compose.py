@@ -5,9 +5,8 @@ import json
 import pytest
 from omegaconf import OmegaConf
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
-from navrl.config.compose import conf_dir, from_json, to_json
+from navrl.config.checks import ConfigError
+from navrl.config.compose import compose, conf_dir, from_json, to_json
 
 
 def test_composes_in_struct_mode_without_hydras_node():

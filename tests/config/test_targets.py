@@ -5,9 +5,8 @@ import functools
 import pytest
 from omegaconf import OmegaConf
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
-from navrl.config.compose import build
+from navrl.config.checks import ConfigError
+from navrl.config.compose import build, compose
 
 
 def test_builds_nested_objects_and_partials_from_plain_data():

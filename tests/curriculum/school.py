@@ -7,8 +7,7 @@ from unittest import mock
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 
 SCRIPTS = ("straight", "pursuit")
 _OTHERS = ("random", "crank_seed", "crank", "phase2", "phase3", "stg_rule")

@@ -4,8 +4,7 @@ import functools
 
 import pytest
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.envs.playing import play, random_actions, stacked
 
 _SHORT = ("opponent=crank", "scenario.range_m=[4000,20000]", "env.sim.time_limit_s=20")

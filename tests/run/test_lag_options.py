@@ -2,9 +2,8 @@
 
 import pytest
 
-from navrl.config import compose
-from navrl.config.build import ConfigError
-from navrl.config.compose import build
+from navrl.config.checks import ConfigError
+from navrl.config.compose import build, compose
 from navrl.run.options import allow_lag
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from navrl.config import compose
+from navrl.config.compose import compose
 from navrl.envs.core.compiling import Compilation
 from navrl.run.messages import banner, first_iteration, going_on, next_commands
 

@@ -9,8 +9,7 @@ import json
 import pytest
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build, to_json
+from navrl.config.compose import build, compose, to_json
 from navrl.evaluate import measure
 
 _TINY = (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.run.options import check_flag, check_whole, check_writable, enough_memory
 
 

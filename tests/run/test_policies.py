@@ -3,7 +3,7 @@
 import pytest
 from omegaconf import open_dict
 
-from navrl.config.build import ConfigError
+from navrl.config.checks import ConfigError
 from navrl.config.compose import build
 from navrl.run.policies import build_policy
 

@@ -7,9 +7,8 @@ import shutil
 import pytest
 
 import navrl.train
-from navrl.config import compose, resumed
-from navrl.config.compose import to_json
-from navrl.config.resumed import changes
+from navrl.config.compose import compose, to_json
+from navrl.config.resumed import changes, resumed
 from navrl.loggers.jsonl import read_metrics
 from navrl.storage.checkpoint import load
 from navrl.storage.container import read, write

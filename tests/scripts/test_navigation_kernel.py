@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
 
 from navigation_kernel import BLOCK, NavigationKernel, Outcome, under_way
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.navigation.env import NavigationEnv
 from navrl.envs.navigation.sim.advance import advance
 from navrl.envs.navigation.sim.drone import Kinematic

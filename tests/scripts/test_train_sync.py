@@ -17,7 +17,8 @@ SCRIPT = ROOT / "scripts" / "train_sync.sh"
 PRETENDER = f"""#!/usr/bin/env bash
 echo "$@" >> asked
 case "$*" in
-  *navrl.commands.doctor*) echo "ok     python  3.11"; echo "${{VERDICT-navrl is ready}}"; exit "${{UNFIT-0}}" ;;
+  *navrl.commands.doctor*) echo "ok     python  3.11"
+     echo "${{VERDICT-navrl is ready}}"; exit "${{UNFIT-0}}" ;;
   *tensorboard.main*) echo $$ > board; exec sleep 60 ;;
   -c*) exec {sys.executable} "$@" ;;
   *) trap 'exit 130' INT; trap 'exit 143' TERM; echo $$ > trainer

@@ -6,8 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.navigation.sim.drone import Drone
 from navrl.envs.navigation.sim.moving import Obstacles, Triple
 from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Cylinders, Worlds

@@ -5,8 +5,7 @@ import math
 
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.view.navigation_recording import (
     Box,
     Cylinder,

@@ -5,8 +5,7 @@ import functools
 import pytest
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.agents.hmasd import game
 
 

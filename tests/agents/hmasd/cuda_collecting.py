@@ -5,8 +5,7 @@ from unittest import mock
 import torch
 
 from navrl.collectors.sync import SyncCollector
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.collectors.cuda_audit import DEVICE, audit
 from tests.collectors.cuda_iteration import build_agent
 

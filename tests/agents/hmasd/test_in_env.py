@@ -8,8 +8,7 @@ import torch
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.blocks import block_of
 from navrl.collectors.sync import SyncCollector
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
 from navrl.evaluate import play
 from tests.selfplay.club import league

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from navrl.agents.networks.heads import head_for
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.actions import Continuous, Discrete, DiscreteFine
 
 KINDS = (Discrete, DiscreteFine, Continuous)

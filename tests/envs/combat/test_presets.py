@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from tests.envs.combat.sim.duels import opening
 from tests.envs.combat.steps import PARAMS, transition, with_craft
 

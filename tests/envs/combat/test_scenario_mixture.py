@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.scenario_mixture import ScenarioMixture
 from navrl.envs.combat.scenarios import Fixed, Rear
 from navrl.envs.core import random

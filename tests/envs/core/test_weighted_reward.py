@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from navrl import envs
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.alice_and_bob import rewards as grid
 from navrl.envs.combat import legacy_rewards as legacy
 from navrl.envs.combat import potentials

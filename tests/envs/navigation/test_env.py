@@ -6,8 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.navigation.sim.advance import look
 from navrl.envs.navigation.worlds.difficulty import Difficulty
 

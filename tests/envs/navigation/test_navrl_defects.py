@@ -10,8 +10,7 @@ import weakref
 import pytest
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.core import random
 from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.rewards import jolt

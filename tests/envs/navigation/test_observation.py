@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.navigation.observation import GoalFrame, Upstream
 from navrl.envs.navigation.sim.nearest import Near
 

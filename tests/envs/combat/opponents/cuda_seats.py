@@ -4,8 +4,7 @@ from unittest import mock
 
 from navrl.agents.networks.mlp import Trunk
 from navrl.collectors.sync import SyncCollector
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Seat
 from navrl.envs.combat.opponents.league import Block
 from tests.collectors.cuda_audit import DEVICE, audit

@@ -8,8 +8,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 import navrl.evaluate
 import navrl.train
 from navrl.agents.core.team import frames_of
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen, Seat
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.opponents.straight import Straight

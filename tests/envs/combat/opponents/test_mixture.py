@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
-from navrl.config import compose
-from navrl.config.compose import build, to_json
+from navrl.config.compose import build, compose, to_json
 from navrl.envs.combat.opponents.base import Command, Pilot, draw_thresholds, pilot_key, team_key
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.opponents.straight import Straight

@@ -6,8 +6,7 @@ import math
 import pytest
 import torch
 
-from navrl.config import compose
-from navrl.config.compose import build
+from navrl.config.compose import build, compose
 from navrl.envs.navigation.planners.perception import perceive
 from navrl.envs.navigation.sim.advance import advance, look, near_obstacles
 from navrl.envs.navigation.sim.moving import Triple
