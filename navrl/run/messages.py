@@ -38,7 +38,7 @@ def first_iteration(age_s: float, compilations: Sequence[Compilation]) -> str:
     for each in compilations:
         took[each.name] = took.get(each.name, 0.0) + each.seconds
     parts = " and ".join(f"{name} in {seconds:.1f} s" for name, seconds in took.items())
-    kept = all(each.kept for each in compilations)
+    kept = all(each.cached for each in compilations)
     where = "kept by an earlier run" if kept else "now kept for later runs"
     return f"first iteration done after {age_s:.0f} s; compiled {parts}, {where}"
 

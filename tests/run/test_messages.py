@@ -73,8 +73,8 @@ def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
 
 
 def test_the_first_iteration_says_what_compiling_took():
-    step = Compilation("the simulator step", 4.0, kept=True)
-    learning = Compilation("the gradient step", 2.5, kept=False)
+    step = Compilation("the simulator step", 4.0, cached=True)
+    learning = Compilation("the gradient step", 2.5, cached=False)
     assert first_iteration(31.4, [step, step._replace(seconds=1.0)]) == (
         "first iteration done after 31 s; compiled the simulator step in 5.0 s, kept by an earlier run"
     )

@@ -16,7 +16,7 @@ from navrl.envs.alice_and_bob.sim import (
     opening_state,
     won,
 )
-from navrl.envs.core import team_specs
+from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv
 from navrl.envs.core.rewards import Transition, WeightedReward
 
@@ -44,8 +44,8 @@ class AliceAndBobEnv(BatchedEnv):
         self.name, self.headline, self.objective = name, dict(headline), objective
         self._params, self._observation, self._reward = sim.checked(), observation, reward
         self._team = range(sim.num_agents)
-        team_specs.check_objective(objective, _STATISTICS)
-        team_specs.check_observation(observation, {"codes": Codes, "one_hot": OneHot}, name)
+        specs.check_objective(objective, _STATISTICS)
+        specs.check_observation(observation, {"codes": Codes, "one_hot": OneHot}, name)
         observation.prepare(sim, device)
         reward.prepare(sim, device)
         moves = MultiCategorical([MOVES], shape=(num_envs, sim.num_agents, 1), device=device)
@@ -55,14 +55,14 @@ class AliceAndBobEnv(BatchedEnv):
             seed=seed,
             first_env_id=first_env_id,
             compile_mode=compile_mode,
-            observation_spec=team_specs.observation_spec(
+            observation_spec=specs.observation_spec(
                 observation.leaves,
                 num_envs=num_envs,
                 num_agents=sim.num_agents,
                 state_size=observation.state_size,
                 device=device,
             ),
-            action_spec=team_specs.action_spec(moves),
+            action_spec=specs.action_spec(moves),
             reward_parts=reward.names,
             statistic_names=_STATISTICS,
             rate_names=_STATISTICS,

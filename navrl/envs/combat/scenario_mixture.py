@@ -9,7 +9,7 @@ from torch import Tensor
 from navrl.envs.combat.scenarios import Scenario
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.core import random
-from navrl.envs.core.weighted import Weights
+from navrl.envs.core.weights import Weights
 
 
 class ScenarioMixture:

@@ -1,23 +1,25 @@
-"""torch.compile with a way back: what does not compile runs eager, after one warning."""
+"""torch.compile with a fallback: a function that does not compile runs eager, after one warning."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import hashlib
 import shutil
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from navrl.envs.core.one_node import cacheable
-
-# Without the first four Inductor cuts a decision into dozens of small loops and is four times slower. The
-# next six make it compile in a fraction of the time: what several values need is computed once instead of in
-# each of them (it stays in registers all the same), few pairs of loops are looked at, no tail is vectorised.
+# Settings for simulator steps. Without the first four, Inductor splits a decision into dozens of small loops
+# and is four times slower. The next six shorten compilation: a value that several others need is computed
+# once instead of in each of them (it stays in registers all the same), few pairs of loops are considered for
+# fusion, and no tail is vectorised.
 _TUNING = {
     "cpp.enable_tiling_heuristics": False,
     "max_fusion_size": 100_000,
@@ -32,16 +34,16 @@ _TUNING = {
     "size_asserts": False,
 }
 
-# Graphs that call what torch does not know, or does not trust, are compiled anew in every process, in ten
-# times the time, unless it is named here together with something that changes when it does.
+# A graph that calls a function which torch does not know or trust is compiled anew in every process, which
+# takes ten times as long, unless the function is named here with a version that changes when it changes.
 _CACHEABLE = "unsafe_marked_cacheable_functions"
 _AUTOCAST = {
     f"torch.amp.autocast_mode.{name}": str(torch.__version__)
     for name in ("_enter_autocast", "_exit_autocast")
 }
 
-# For what is made of matrix products, which want Inductor's own settings but for one: it would not vectorise
-# what reads columns of rows, such as the logits of one choice.
+# Settings for networks. Matrix products need Inductor's own settings, except for the tiling heuristics: with
+# them it would not vectorise code that reads columns of rows, such as the logits of one choice.
 _PRODUCTS = {
     "cpp.enable_tiling_heuristics": False,
     "size_asserts": False,  # small networks are a matter of microseconds
@@ -49,7 +51,7 @@ _PRODUCTS = {
     _CACHEABLE: _AUTOCAST,
 }
 
-# What a step reads besides tensors never changes; to check it costs more than the step's overhead.
+# A step reads nothing but tensors that ever changes; guards on the rest cost more than the call itself.
 _GUARDS: dict[str, Any] = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}
 
 COMPILE_MODES = ("auto", "on", "off")
@@ -57,11 +59,11 @@ _YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a tru
 
 
 class Compilation(NamedTuple):
-    """What a first call took; `kept`: an earlier process had left the compiled graph on disk."""
+    """The duration of a first call."""
 
     name: str
     seconds: float
-    kept: bool
+    cached: bool  # an earlier process had left the compiled graph on disk
 
 
 compilations: list[Compilation] = []  # of this process
@@ -84,11 +86,11 @@ class Compiled:
         self._run = function if mode == "off" else self._first
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        """Not compiled yet: the graph of a method holds the tensors of the object it was made for."""
+        """Return an uncompiled copy: the graph of a method holds the tensors of its own object."""
         return type(self)(copy.deepcopy(self.eager, memo), self.mode)
 
     def __call__(self, *args: Any) -> Any:
-        """What the function returns."""
+        """Call the function, compiled if possible."""
         # A simulator is never differentiated, so one graph serves callers in every grad mode.
         with contextlib.nullcontext() if self.differentiable else torch.no_grad():
             return self._run(*args)
@@ -120,8 +122,8 @@ class Compiled:
         self._run = function
         seconds = time.perf_counter() - began
         found = _lookups()
-        kept = found[0] > hits and found[1] == misses
-        compilations.append(Compilation(self.name, seconds, kept))
+        cached = found[0] > hits and found[1] == misses
+        compilations.append(Compilation(self.name, seconds, cached))
         return result
 
     def _options(self) -> dict[str, Any]:
@@ -130,21 +132,21 @@ class Compiled:
 
 
 class CompiledEach:
-    """function(number, *args), compiled for every number on its own: a graph never looks at one again."""
+    """A function(number, *args) that is compiled separately for every number, as a constant of its graph."""
 
     def __init__(self, function: Callable[..., Any], mode: str | bool) -> None:
         self._function, self._mode = function, mode
         self._compiled: dict[int, Compiled] = {}
 
     def __call__(self, number: int, *args: Any) -> Any:
-        """What function(number, *args) returns."""
+        """Return function(number, *args)."""
         if number not in self._compiled:
             self._compiled[number] = Compiled(partial(self._function, number), self._mode)
         return self._compiled[number](*args)
 
 
 class CompiledSample(Compiled):
-    """What a policy does at random, of the same random numbers as eager torch."""
+    """A policy that samples, with the same random numbers as eager torch."""
 
     name = "the policy"
 
@@ -153,13 +155,13 @@ class CompiledSample(Compiled):
 
 
 class CompiledGradients(Compiled):
-    """A loss with its backward pass."""
+    """A loss with its backward pass, compiled together."""
 
     name = "the gradient step"
     differentiable = True
 
     def _first(self, *args: Any) -> Any:
-        # For good: another size of minibatch is compiled at a later call.
+        # Set for good, because another minibatch size is compiled at a later call.
         torch._dynamo.config.trace_autograd_ops = True
         return super()._first(*args)
 
@@ -168,12 +170,13 @@ class CompiledGradients(Compiled):
 
 
 def _lookups() -> tuple[int, int]:
-    """How many graphs were found on disk so far, and how many were not; some are never looked for."""
+    """Return the hits and misses of the graph cache on disk so far; some graphs are never looked up."""
     counts = torch._dynamo.utils.counters["inductor"]
     return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that this torch has, with a warning about the others."""
     known = set(torch._inductor.list_options())
     missing = set(options) - known
     if missing:
@@ -189,3 +192,36 @@ def _remedy() -> str:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# ---- functions that stay one node of a graph -----------------------------------------------------
+
+_nodes: list[str] = []  # names of all functions and classes that `one_node` was given
+
+
+def one_node(function: Callable[..., Any], *classes: type) -> Callable[..., Any]:
+    """Return the function as one node of every graph that calls it: its Python is traced only once.
+
+    Its arguments and results are tensors, numbers and NamedTuples of these classes. torch stores no
+    graph on disk that calls an unknown function, so the names are recorded for `cacheable`.
+    """
+    named: tuple[Any, ...] = (function, *classes)
+    _nodes.extend(f"{item.__module__}.{item.__qualname__}" for item in named)
+    allow: Any = torch.compiler.allow_in_graph  # it is not annotated
+    result: Callable[..., Any] = allow(function)
+    return result
+
+
+def cacheable() -> dict[str, str]:
+    """Return the names that graphs on disk may call, each with a hash of the source it depends on."""
+    return dict.fromkeys(_nodes, _simulator_hash())
+
+
+@functools.cache
+def _simulator_hash() -> str:
+    """Hash the source of all simulators; they import nothing else but torch."""
+    envs = Path(__file__).parents[1]
+    files = sorted(
+        file for file in envs.rglob("*.py") if {"core", "sim"} & {*file.parts, file.stem}
+    )
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -23,8 +23,7 @@ from torch.utils import _pytree as pytree
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
-from navrl.envs.core import random, team_specs
-from navrl.envs.core.carrying import carry
+from navrl.envs.core import random, specs
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 
@@ -42,7 +41,7 @@ class BatchedEnv(EnvBase):
     """N simulations that step together; see the module docstring for the hooks."""
 
     scripts: str | None = None  # the group whose options can fly in the learner's seat
-    counted_when = team_specs.ALWAYS  # statistic: the rate of the episodes that it is a mean over
+    counted_when = specs.ALWAYS  # statistic: the rate of the episodes that it is a mean over
 
     def __init__(
         self,
@@ -216,7 +215,7 @@ class BatchedEnv(EnvBase):
         observation["episode"] = Unbounded((*shape, len(self.episode_keys)), device=device)
         self.observation_spec = observation
         self.action_spec = action
-        self.reward_spec = team_specs.reward_spec(shape, rewarded_agents, device)
+        self.reward_spec = specs.reward_spec(shape, rewarded_agents, device)
         self.full_done_spec = Composite(
             done=flag(1), terminated=flag(1), truncated=flag(1), shape=shape, device=device
         )
@@ -297,3 +296,14 @@ class BatchedEnv(EnvBase):
             )
         self._seed = runtime["seed"].to(self.device)
         self._packed = tuple(rows.to(self.device) for rows in found)
+
+
+def carry(handed_over: TensorDictBase, upcoming: TensorDict, opening: TensorDict) -> None:
+    """What a policy hands to its next step goes along, and as zeros where an episode ended."""
+    known = set(upcoming.keys(True, True))
+    done = upcoming.get("done")
+    for key in [key for key in handed_over.keys(True, True) if key not in known]:
+        value = handed_over.get(key)
+        ended = done.reshape(-1, *[1] * (value.ndim - 1))
+        upcoming.set(key, value)
+        opening.set(key, torch.where(ended, torch.zeros_like(value), value))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from navrl.envs.core.reductions import added
-from navrl.envs.core.weighted import Coefficients
+from navrl.envs.core.weights import Coefficients
 
 
 class Transition(NamedTuple):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torchrl.data import Bounded
 
-from navrl.envs.core import team_specs
+from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv
 from navrl.envs.core.reductions import added
 from navrl.envs.core.rewards import SharedReward, Transition
@@ -56,8 +56,8 @@ class CoverageEnv(BatchedEnv):
         self._split = _checked(reward_split, sim)
         statistics = (*_STATISTICS, *(_RELAYED if self._relayed else ()))
         statistics = (*statistics, *((_NORMALISED,) if self._anchors else ()))
-        team_specs.check_objective(objective, statistics)
-        team_specs.check_observation(observation, _KINDS, name)
+        specs.check_objective(objective, statistics)
+        specs.check_observation(observation, _KINDS, name)
         observation.prepare(sim, device)
         reward.prepare(sim, device)
         shape = (num_envs, sim.num_drones, _AXES)
@@ -67,14 +67,14 @@ class CoverageEnv(BatchedEnv):
             seed=seed,
             first_env_id=first_env_id,
             compile_mode=compile_mode,
-            observation_spec=team_specs.observation_spec(
+            observation_spec=specs.observation_spec(
                 observation.leaves,
                 num_envs=num_envs,
                 num_agents=sim.num_drones,
                 state_size=observation.state_size,
                 device=device,
             ),
-            action_spec=team_specs.action_spec(Bounded(-1.0, 1.0, shape=shape, device=device)),
+            action_spec=specs.action_spec(Bounded(-1.0, 1.0, shape=shape, device=device)),
             reward_parts=reward.names,
             statistic_names=statistics,
             rate_names=(),

@@ -16,7 +16,7 @@ from torchrl.envs import EnvBase
 from torchrl.envs.libs.vmas import VmasEnv
 from torchrl.envs.utils import MarlGroupMapType
 
-from navrl.envs.core import team_specs
+from navrl.envs.core import specs
 
 _LEAF = "told"  # all that an agent is told
 _INSTALL = "env=vmas needs VMAS, which is not installed; pip install 'navrl[interop]'"
@@ -28,7 +28,7 @@ class VmasTeamEnv(EnvBase):
     scripts = None  # nobody else plays in the learner's seat
     episode_keys = ("return", "length")
     rate_names = ()
-    counted_when = team_specs.ALWAYS
+    counted_when = specs.ALWAYS
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class VmasTeamEnv(EnvBase):
         first_env_id: int = 0,
     ) -> None:
         self.name, self.headline, self.objective = name, dict(headline), objective
-        team_specs.check_objective(objective, self.episode_keys)
+        specs.check_objective(objective, self.episode_keys)
         if horizon < 1:
             raise ValueError(f"env.horizon = {horizon}; expected 1 or more; change env.horizon")
         super().__init__(device=torch.device(device), batch_size=[num_envs])
@@ -59,7 +59,7 @@ class VmasTeamEnv(EnvBase):
     def _declare(self) -> None:
         inner, shape, device = self._inner, self.batch_size, self.device
         seen = inner.full_observation_spec["agents", "observation"].shape[1:]
-        self.observation_spec = team_specs.observation_spec(
+        self.observation_spec = specs.observation_spec(
             {_LEAF: seen[1:]},
             num_envs=shape[0],
             num_agents=seen[0],
@@ -71,8 +71,8 @@ class VmasTeamEnv(EnvBase):
         bounded = Bounded(
             low=move.low.float(), high=move.high.float(), shape=move.shape, device=device
         )
-        self.action_spec = team_specs.action_spec(bounded)
-        self.reward_spec = team_specs.reward_spec(shape, seen[0], device)
+        self.action_spec = specs.action_spec(bounded)
+        self.reward_spec = specs.reward_spec(shape, seen[0], device)
         flag = Categorical(2, shape=(*shape, 1), dtype=torch.bool, device=device)
         flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}
         self.full_done_spec = Composite(flags, shape=shape, device=device)

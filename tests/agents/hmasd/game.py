@@ -4,7 +4,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import Bounded, Composite, MultiCategorical, Unbounded
 
-from navrl.envs.core.carrying import carry
+from navrl.envs.core.env import carry
 
 NUM_ENVS, AGENTS, STATE, TOLD, CHOICES = 4, 2, 6, 3, (3, 2)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.core.weighted import Coefficients, Weights
+from navrl.envs.core.weights import Coefficients, Weights
 
 NAMES = ("a", "b", "c", "d")
 EVENLY = torch.arange(1000) / 1000.0

@@ -8,7 +8,7 @@ from torch import Tensor
 from navrl.envs.combat.opponents.base import Command, Pilot, team_key
 from navrl.envs.combat.sim.state import CombatParams, CombatState
 from navrl.envs.core import random
-from navrl.envs.core.weighted import Weights
+from navrl.envs.core.weights import Weights
 
 
 class Mixture(Pilot):

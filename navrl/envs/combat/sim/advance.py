@@ -35,7 +35,7 @@ from navrl.envs.combat.sim.tick import (
     targets,
     tick,
 )
-from navrl.envs.core.one_node import one_node
+from navrl.envs.core.compiling import one_node
 from navrl.envs.core.reductions import any_row
 
 # Dynamo need not interpret a tick's Python ten times over to find the same operations.

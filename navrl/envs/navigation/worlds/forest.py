@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from navrl.envs.core.weighted import Weights
+from navrl.envs.core.weights import Weights
 from navrl.envs.navigation.sim.clearance import Footprint, rectangle_gap_m2
 from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Cylinders, is_present
 from navrl.envs.navigation.worlds.making import (

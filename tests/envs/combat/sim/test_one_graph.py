@@ -5,7 +5,7 @@ import torch
 from torch._functorch._aot_autograd.autograd_cache import check_node_safe
 
 from navrl.envs.combat.sim.advance import advance
-from navrl.envs.core.one_node import cacheable
+from navrl.envs.core.compiling import cacheable
 from tests.envs.combat.sim.duels import opening, orders, same_bits, shipped_params
 
 
