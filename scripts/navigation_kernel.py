@@ -12,12 +12,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 from kernels import FAST, Bound, compiled
 from navrl.envs.navigation.sim.drone import Drone, SecondOrder
 from navrl.envs.navigation.sim.lidar import Lidar
-from navrl.envs.navigation.sim.moving import Triple
-from navrl.envs.navigation.sim.moving_params import MovingParams
-from navrl.envs.navigation.sim.nearest import Near
-from navrl.envs.navigation.sim.obstacles import Grid, Worlds
+from navrl.envs.navigation.sim.moving_obstacles import MovingParams, Triple
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState
+from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
 
 BLOCK, WINDOW = 64, 16  # envs at a time, and neighbouring rays, as in the kernel
 STATE_LEAVES = 39  # tensors of a NavigationState that the kernel knows
@@ -29,7 +28,7 @@ class Outcome(NamedTuple):
     """What one call of the kernel fills."""
 
     state: NavigationState
-    near: Near
+    near: NearObstacles
 
 
 class NavigationKernel:
@@ -58,7 +57,7 @@ class NavigationKernel:
         rows = (self._near_count, num_envs)
         flags = (torch.empty(rows, dtype=torch.bool) for _ in range(2))
         vectors = (torch.empty(3, *rows) for _ in range(2))
-        near = Near(*vectors, torch.empty(rows), torch.empty(rows), *flags)
+        near = NearObstacles(*vectors, torch.empty(rows), torch.empty(rows), *flags)
         after = _room(state)
         return Bound(
             self._advance,

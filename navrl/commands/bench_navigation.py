@@ -15,8 +15,8 @@ from navrl import __version__
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.config.compose import group_option
-from navrl.envs.navigation.sim.moving_params import KINDS
-from navrl.envs.navigation.worlds.difficulty import Difficulty
+from navrl.envs.navigation.sim.moving_obstacles import KINDS
+from navrl.envs.navigation.worlds.pool import Difficulty
 from navrl.evaluate import play, summarise
 from navrl.run.intervals import Interval
 from navrl.run.options import check_writable, prepare_process

@@ -197,7 +197,7 @@ def _setting(
         run = f"{file.parents[1].name}/" if file.parent.name == "checkpoints" else ""
         return f"{run}{file.stem}", file.stem
     place = str(config.env.name)
-    if str(config.shield._target_).endswith(".Unshielded"):
+    if str(config.shield._target_).endswith(".NoShield"):
         return place, place
     return f"{place}, shielded", f"{place}-shielded"
 

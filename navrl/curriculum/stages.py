@@ -5,7 +5,7 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
-from navrl.envs.navigation.worlds.difficulty import Difficulty
+from navrl.envs.navigation.worlds.pool import Difficulty
 
 Tell = Callable[[str], None]  # says a sentence to the user
 STAGE = "curriculum/stage"  # the metric, counted from 1

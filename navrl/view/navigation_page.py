@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navrl.envs.navigation.sim.moving_params import BLOCK_HEIGHT_M, is_column, radius_m
+from navrl.envs.navigation.sim.moving_obstacles import BLOCK_HEIGHT_M, is_column, radius_m
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.view.graphs import differenced
 from navrl.view.html import NAVIGATION, page

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.envs.navigation.sim.moving_params import radius_m
+from navrl.envs.navigation.sim.moving_obstacles import radius_m
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.view.footage import INCHES, new_figure, save_film, save_still
 from navrl.view.navigation_page import outcome

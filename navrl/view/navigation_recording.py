@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from navrl.envs.navigation.sim.advance import near_obstacles, sensed
-from navrl.envs.navigation.sim.obstacles import Worlds, is_present
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState, heading
+from navrl.envs.navigation.sim.static_obstacles import Worlds, is_present
 from navrl.view.playing import Act, decisions
 
 KNOT_S = 0.1

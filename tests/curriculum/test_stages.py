@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from navrl.curriculum.stages import Stages
-from navrl.envs.navigation.worlds.difficulty import Difficulty
+from navrl.envs.navigation.worlds.pool import Difficulty
 
 EASY, HARD, HARDEST = Difficulty(10, 0), Difficulty(20, 8), Difficulty(30, 16)
 

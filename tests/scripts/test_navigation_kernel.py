@@ -14,7 +14,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.navigation.env import NavigationEnv
 from navrl.envs.navigation.sim.advance import advance
 from navrl.envs.navigation.sim.drone import Kinematic
-from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import Ending, NavigationState
 
@@ -50,7 +50,7 @@ def commands(params: NavigationParams, draw: torch.Generator) -> Tensor:
     return params.speed_limit_mps * (2.0 * torch.rand(3, ENVS, generator=draw) - 1.0)
 
 
-def others(found: Outcome, state: NavigationState, near: Near) -> Counter[str]:
+def others(found: Outcome, state: NavigationState, near: NearObstacles) -> Counter[str]:
     """How many numbers of each tensor are not the simulator's; its endings have a test of their own."""
     ending = found.state.ending
     leaves, _ = tree_flatten_with_path((state._replace(ending=ending), near))
@@ -62,7 +62,7 @@ def unlike(a: Tensor, b: Tensor) -> Tensor:
     return (a - b).abs() > CLOSE if a.is_floating_point() else a != b
 
 
-def on_the_edge(params: NavigationParams, state: NavigationState, near: Near) -> Tensor:
+def on_the_edge(params: NavigationParams, state: NavigationState, near: NearObstacles) -> Tensor:
     """Envs (N,) where a flag hangs on less than EDGE_M."""
     x, y, z = near.offset.unbind(0)
     beside = (x * x + y * y).sqrt()

@@ -8,9 +8,9 @@ from tensordict import TensorDict
 
 from navrl.config.compose import build, compose
 from navrl.envs.navigation.sim.drone import Drone
-from navrl.envs.navigation.sim.moving import Obstacles, Triple
-from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Cylinders, Worlds
+from navrl.envs.navigation.sim.moving_obstacles import MovingObstacles, Triple
 from navrl.envs.navigation.sim.state import Ending, NavigationState, Tally
+from navrl.envs.navigation.sim.static_obstacles import FAR_M, Boxes, Cylinders, Worlds
 from navrl.view.navigation_recording import Box, Cylinder, play_trips
 from tests.view.trips import shipped_params
 
@@ -98,7 +98,7 @@ class Clockwork:
         place[:, 40] = _STARTS + time_s * _SPEEDS + torch.tensor([[0.9], [0.0], [0.0]])
         place[:2, 60] = 70.0
         still = Triple(*torch.zeros(3, 80, 3))
-        return Obstacles(Triple(*place), still, still, still)
+        return MovingObstacles(Triple(*place), still, still, still)
 
     def reset(self):
         return TensorDict({"done": torch.zeros(3, 1, dtype=torch.bool)}, batch_size=[3])

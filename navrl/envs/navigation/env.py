@@ -12,16 +12,14 @@ from torchrl.data import Bounded, Categorical, Composite, Unbounded
 
 from navrl.envs.core.env import BatchedEnv, World
 from navrl.envs.core.rewards import Transition, WeightedReward
-from navrl.envs.navigation.observation import GoalFrame, Upstream
-from navrl.envs.navigation.planners.base import Planner
-from navrl.envs.navigation.planners.perception import perceive
-from navrl.envs.navigation.planners.shield import Protection
-from navrl.envs.navigation.sim.advance import Events, advance, near_obstacles, opening_state
+from navrl.envs.navigation.observation import GoalFrameObservation, NavRLObservation
+from navrl.envs.navigation.planners.base import Planner, perceive
+from navrl.envs.navigation.planners.shield import NoShield, Shield
+from navrl.envs.navigation.sim.advance import Events, advance, initial_state, near_obstacles
 from navrl.envs.navigation.sim.drone import limit_speed
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState, heading, to_goal_frame, to_world_frame
-from navrl.envs.navigation.worlds.difficulty import Difficulty
-from navrl.envs.navigation.worlds.tables import WorldTables
+from navrl.envs.navigation.worlds.pool import Difficulty, WorldPool
 
 _RATES = ("success", "collision_static", "collision_moving", "outside", "timeout")
 _STATISTICS = (
@@ -46,9 +44,9 @@ class NavigationEnv(BatchedEnv):
         objective: str,
         held_out: bool,
         sim: NavigationParams,
-        worlds: WorldTables,
-        observation: GoalFrame | Upstream,
-        shield: Protection,
+        worlds: WorldPool,
+        observation: GoalFrameObservation | NavRLObservation,
+        shield: Shield | NoShield,
         reward: WeightedReward,
         stale_scan: bool,
         compile_mode: str | bool,
@@ -86,7 +84,7 @@ class NavigationEnv(BatchedEnv):
 
     def initial(self, key: Tensor) -> NavigationState:
         """Hovering at the start of some route in some world."""
-        return opening_state(self._params, self._worlds.openings, self._worlds.share, key)
+        return initial_state(self._params, self._worlds.openings, self._worlds.share, key)
 
     def advance(
         self, state: NavigationState, action: Tensor, given: None
@@ -234,13 +232,13 @@ class NavigationEnv(BatchedEnv):
         return state
 
     @property
-    def worlds(self) -> WorldTables:
+    def worlds(self) -> WorldPool:
         """The worlds, for replays and tests."""
         return self._worlds
 
 
 def _observation_spec(
-    observation: GoalFrame | Upstream, shape: tuple[int, ...], device: Any
+    observation: GoalFrameObservation | NavRLObservation, shape: tuple[int, ...], device: Any
 ) -> Composite:
     leaves = {
         name: Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)

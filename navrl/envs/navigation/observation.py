@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from navrl.envs.navigation.sim.advance import sensed
-from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState, heading, to_goal_frame
 
@@ -12,7 +12,7 @@ _LEAST_M = 1e-6
 _WIDTH_STEP_M = 0.25  # between the width classes of the original
 
 
-class GoalFrame:
+class GoalFrameObservation:
     """Everything in the goal frame, scaled to about one, speeds of obstacles relative to the drone's own."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class GoalFrame:
         self.leaves = _leaves(params, state=10, obstacle=13)
 
     def rows(
-        self, params: NavigationParams, state: NavigationState, near: Near
+        self, params: NavigationParams, state: NavigationState, near: NearObstacles
     ) -> dict[str, Tensor]:
         """Every leaf in its shape and then N."""
         direction = heading(params, state)
@@ -50,7 +50,7 @@ class GoalFrame:
 
     @staticmethod
     def _obstacles(
-        params: NavigationParams, state: NavigationState, near: Near, direction: Tensor
+        params: NavigationParams, state: NavigationState, near: NearObstacles, direction: Tensor
     ) -> Tensor:
         offset = to_goal_frame(direction, _level(near))
         distance = _length(offset)
@@ -71,7 +71,7 @@ class GoalFrame:
         return torch.where(near.present, rows, 0.0).movedim(0, 1)
 
 
-class Upstream:
+class NavRLObservation:
     """The layout of the original (its defects are not in the layout): metres, and absolute speeds."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Upstream:
         self.leaves = _leaves(params, state=8, obstacle=10)
 
     def rows(
-        self, params: NavigationParams, state: NavigationState, near: Near
+        self, params: NavigationParams, state: NavigationState, near: NearObstacles
     ) -> dict[str, Tensor]:
         """Every leaf in its shape and then N."""
         direction = heading(params, state)
@@ -126,7 +126,7 @@ def _picture(params: NavigationParams, state: NavigationState) -> Tensor:
     return (params.lidar.range_m - ranges).reshape(shape)
 
 
-def _level(near: Near) -> Tensor:
+def _level(near: NearObstacles) -> Tensor:
     """Offsets (3, M, N) to the obstacles; a column is as high as the drone, so its dz is 0."""
     x, y, z = near.offset.unbind(0)
     return torch.stack([x, y, torch.where(near.upright, 0.0, z)])

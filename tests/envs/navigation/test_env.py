@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from navrl.config.compose import build, compose
 from navrl.envs.navigation.sim.advance import look
-from navrl.envs.navigation.worlds.difficulty import Difficulty
+from navrl.envs.navigation.worlds.pool import Difficulty
 
 _EMPTY = (
     *("env=navigation", "compile=off", "world.count=1", "world.renew_episodes=null"),

@@ -14,7 +14,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.core import random
 from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.rewards import jolt
-from navrl.envs.navigation.sim.moving import advance, opening
+from navrl.envs.navigation.sim.moving_obstacles import advance, opening
 from navrl.envs.navigation.sim.state import horizontal_unit
 from navrl.evaluate import play
 from tests.envs.navigation.sim.obstacles import DT_S, begun, flown, keys, moving_params, vectors

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from navrl.config.compose import build, compose
-from navrl.envs.navigation.observation import GoalFrame, Upstream
-from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.observation import GoalFrameObservation, NavRLObservation
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 
 _SMALL = (
     "compile=off",
@@ -37,7 +37,7 @@ def flight():
 
 def around():
     """A block of 0.5 m at (2, 0, 1) from the drone flying (0, 1, 0), a column of 1 m at (0, 3); no more."""
-    near = Near(
+    near = NearObstacles(
         *(torch.zeros(3, 5, 1) for _ in range(2)),
         *(torch.zeros(5, 1) for _ in range(2)),
         *(torch.zeros(5, 1, dtype=torch.bool) for _ in range(2)),
@@ -54,7 +54,7 @@ def around():
 def test_the_published_layout(flight):
     # The goal is north: ahead is y, left is -x.
     params, state = flight
-    kind = Upstream()
+    kind = NavRLObservation()
     kind.prepare(params)
     told = kind.rows(params, state, around())
     far = math.hypot(8.0, 0.5)
@@ -74,7 +74,7 @@ def test_the_published_layout(flight):
 
 def test_our_layout(flight):
     params, state = flight
-    kind = GoalFrame()
+    kind = GoalFrameObservation()
     kind.prepare(params)
     told = kind.rows(params, state, around())
     far = math.hypot(8.0, 0.5)
@@ -97,7 +97,7 @@ def test_our_layout(flight):
 def test_a_goal_straight_above_gives_a_frame_and_no_nan(flight):
     params, state = flight
     above = state._replace(start=state.goal - torch.tensor([[0.0], [0.0], [1.0]]))
-    kind = Upstream()
+    kind = NavRLObservation()
     kind.prepare(params)
     told = kind.rows(params, above, around())
     assert all(rows.isfinite().all() for rows in told.values())

@@ -9,7 +9,7 @@ from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation import rewards as terms
 from navrl.envs.navigation.sim.advance import Events
 from navrl.envs.navigation.sim.drone import Drone
-from navrl.envs.navigation.sim.nearest import Near
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.state import Ending
 
 
@@ -48,7 +48,7 @@ def near(*bodies):
     offsets = [offset for offset, _ in bodies] + [(0.0, 0.0, 0.0)]
     radii = [radius for _, radius in bodies] + [0.0]
     count = len(radii)
-    return Near(
+    return NearObstacles(
         offset=torch.tensor(offsets).t().unsqueeze(-1),
         velocity=torch.zeros(3, count, 1),
         radius_m=torch.tensor(radii).unsqueeze(-1),

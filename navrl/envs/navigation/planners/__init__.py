@@ -1,19 +1,18 @@
 """Planners that fly without learning, and the shield."""
 
-from navrl.envs.navigation.planners.foresight import Foresight
+from navrl.envs.navigation.planners.collision_prediction import Foresight
 from navrl.envs.navigation.planners.greedy import Greedy
 from navrl.envs.navigation.planners.orca import Orca
 from navrl.envs.navigation.planners.potential_field import PotentialField
-from navrl.envs.navigation.planners.shield import Shield
-from navrl.envs.navigation.planners.unshielded import Unshielded
+from navrl.envs.navigation.planners.shield import NoShield, Shield
 from navrl.envs.navigation.planners.velocity_obstacles import VelocityObstacles
 
 __all__ = [
     "Foresight",
     "Greedy",
+    "NoShield",
     "Orca",
     "PotentialField",
     "Shield",
-    "Unshielded",
     "VelocityObstacles",
 ]

@@ -5,7 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.envs.navigation.sim.advance import near_obstacles, sensed
 from navrl.envs.navigation.sim.lidar import Lidar
+from navrl.envs.navigation.sim.params import NavigationParams
+from navrl.envs.navigation.sim.state import NavigationState, heading
 
 _LEAST_M = 1e-6  # nearer, the goal is in no direction
 
@@ -48,3 +51,21 @@ class Planner:
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The commanded velocity (3, N), m/s, and the memory after it."""
         raise TypeError(f"{type(self).__name__} lacks act(perception, memory) -> (command, memory)")
+
+
+def perceive(params: NavigationParams, state: NavigationState) -> Perception:
+    """The scan with its noise and its delay, and the nearest moving obstacles."""
+    near = near_obstacles(params, state)
+    return Perception(
+        position=state.drone.position,
+        velocity=state.drone.velocity,
+        goal=state.goal,
+        heading=heading(params, state),
+        ranges=sensed(params, state).view(params.lidar.beams, params.lidar.rings, -1),
+        near_offset=near.offset,
+        near_velocity=near.velocity,
+        near_radius_m=near.radius_m,
+        near_half_height_m=near.half_height_m,
+        near_upright=near.upright,
+        near_present=near.present,
+    )

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from navrl.envs.navigation.planners.base import Perception, Planner, straight_to_goal
-from navrl.envs.navigation.planners.hazards import moving_level, static_points
+from navrl.envs.navigation.planners.collision_prediction import moving_level, static_points
 from navrl.envs.navigation.sim.lidar import Lidar
-from navrl.envs.navigation.sim.obstacles import FAR_M
+from navrl.envs.navigation.sim.static_obstacles import FAR_M
 
 _LEAST_M = 0.05  # closer does not repel more
 

@@ -1,26 +1,13 @@
 """The shield: flies what the pilot commands, except what leads into something within the horizon."""
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
 from navrl.envs.navigation.planners.base import Perception
-from navrl.envs.navigation.planners.fan import check_fan, fan
-from navrl.envs.navigation.planners.foresight import Foresight
+from navrl.envs.navigation.planners.collision_prediction import Foresight, check_fan, fan
 from navrl.envs.navigation.sim.lidar import Lidar
 
 _UNSAFE = 1e3  # m/s: any safe velocity is nearer
-
-
-class Protection(Protocol):
-    """What an env asks of a shield."""
-
-    def prepare(self, lidar: Lidar) -> None:
-        """Learn where the beams point; once, before the first episode."""
-
-    def protect(self, perception: Perception, command: Tensor) -> tuple[Tensor, Tensor]:
-        """What to fly instead of the command (3, N), and where that is something else, bool (N,)."""
 
 
 class Shield:
@@ -51,3 +38,14 @@ class Shield:
         x, y = choice.least(torch.where(danger > 0.0, _UNSAFE + danger, change))
         # The command is the first of the fan and the nearest to itself: if it is safe, it is chosen.
         return torch.stack([x, y, climb]), (x != wanted_x) | (y != wanted_y)
+
+
+class NoShield:
+    """Never changes a command."""
+
+    def prepare(self, lidar: Lidar) -> None:
+        """Nothing to learn."""
+
+    def protect(self, perception: Perception, command: Tensor) -> tuple[Tensor, Tensor]:
+        """The command (3, N) itself, and that nobody intervened, bool (N,)."""
+        return command, torch.zeros_like(command[0], dtype=torch.bool)

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from navrl.envs.navigation.planners.base import Perception, Planner, straight_to_goal
-from navrl.envs.navigation.planners.fan import check_fan, fan
-from navrl.envs.navigation.planners.foresight import Foresight
+from navrl.envs.navigation.planners.collision_prediction import Foresight, check_fan, fan
 from navrl.envs.navigation.sim.lidar import Lidar
 
 

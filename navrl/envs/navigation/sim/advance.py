@@ -7,19 +7,18 @@ from torch import Tensor
 
 from navrl.envs.core import random
 from navrl.envs.navigation.sim import drone as drones
-from navrl.envs.navigation.sim import moving
+from navrl.envs.navigation.sim import moving_obstacles
 from navrl.envs.navigation.sim.clearance import clearance_in_sight_m
-from navrl.envs.navigation.sim.lidar import cast
-from navrl.envs.navigation.sim.lidar_noise import noisy
-from navrl.envs.navigation.sim.nearest import Near, nearest
-from navrl.envs.navigation.sim.obstacles import Grid, Worlds
+from navrl.envs.navigation.sim.lidar import cast, noisy
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles, nearest
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import Ending, Factors, NavigationState, Tally, heading
+from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
 
 _NO_CLEARANCE_M = 1e3  # of an episode that has not been anywhere yet
 
 
-class Openings(NamedTuple):
+class StartTables(NamedTuple):
     """Worlds, and in each of them the starts that episodes draw from, with what the lidar sees there."""
 
     worlds: Worlds
@@ -35,13 +34,13 @@ class Openings(NamedTuple):
 class Events(NamedTuple):
     """What a decision has led to, beside the state."""
 
-    near: Near
+    near: NearObstacles
     command: Tensor  # (3, N) as given by the pilot
     flown: Tensor  # (3, N) after the shield
 
 
-def opening_state(
-    params: NavigationParams, openings: Openings, share: int, key: Tensor
+def initial_state(
+    params: NavigationParams, openings: StartTables, share: int, key: Tensor
 ) -> NavigationState:
     """The episodes with these keys, in `share` worlds from the first; hovering at the start."""
     draws = random.uniform(key, random.WORLD, 8)
@@ -60,7 +59,7 @@ def opening_state(
         start=start,
         goal=goal,
         drone=drones.hovering(params.drone, start, goal),
-        obstacles=moving.opening(params.moving, key, start, openings.moving[world]),
+        obstacles=moving_obstacles.opening(params.moving, key, start, openings.moving[world]),
         static_gap_m=openings.gaps[world, route],
         scans=scan.expand(1 + params.scan_latency_decisions, *scan.shape),
         pending=torch.zeros((params.pending, *start.shape), device=key.device),
@@ -82,7 +81,7 @@ def advance(
     on_its_way = torch.cat([flown.unsqueeze(0), state.pending])
     arriving = _arriving(on_its_way, state.factors.latency)
     drone = drones.advance(params.drone, state.drone, arriving, state.factors, params.decision_s)
-    obstacles = moving.advance(
+    obstacles = moving_obstacles.advance(
         params.moving,
         state.obstacles,
         state.key,
@@ -138,7 +137,7 @@ def sensed(params: NavigationParams, state: NavigationState) -> Tensor:
     return noisy(params.noise, state.scans[-1], state.key, state.decision, params.lidar.range_m)
 
 
-def near_obstacles(params: NavigationParams, state: NavigationState) -> Near:
+def near_obstacles(params: NavigationParams, state: NavigationState) -> NearObstacles:
     """The nearest moving obstacles within sight."""
     return nearest(
         params.moving,
@@ -170,7 +169,9 @@ def _arriving(on_its_way: Tensor, latency: Tensor) -> Tensor:
     return found
 
 
-def _ending(params: NavigationParams, state: NavigationState, near: Near, before: Ending) -> Ending:
+def _ending(
+    params: NavigationParams, state: NavigationState, near: NearObstacles, before: Ending
+) -> Ending:
     position = state.drone.position
     hit_static = state.static_gap_m < params.body_radius_m
     hit_moving = near.touches(params.body_radius_m)

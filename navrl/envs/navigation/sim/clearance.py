@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.envs.navigation.sim.obstacles import Boxes, Cylinders, Grid, Worlds, listed
+from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, Grid, Worlds, listed
 
 _CHUNK = 1 << 21  # pairs per temporary tensor
 

@@ -4,9 +4,8 @@ import math
 from typing import NamedTuple
 
 from navrl.envs.navigation.sim.drone import SPEED_LIMITS, Model
-from navrl.envs.navigation.sim.lidar import Lidar
-from navrl.envs.navigation.sim.lidar_noise import LidarNoise
-from navrl.envs.navigation.sim.moving_params import MovingParams
+from navrl.envs.navigation.sim.lidar import Lidar, LidarNoise
+from navrl.envs.navigation.sim.moving_obstacles import MovingParams
 
 FRAMES = ("frozen", "current")
 CONTACTS = ("exact", "lidar")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from navrl.envs.navigation.sim.drone import Drone
-from navrl.envs.navigation.sim.moving import Obstacles
+from navrl.envs.navigation.sim.moving_obstacles import MovingObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 
 _LEAST_M = 1e-6  # a goal straight above has no direction
@@ -52,7 +52,7 @@ class NavigationState(NamedTuple):
     start: Tensor  # (3, N)
     goal: Tensor  # (3, N)
     drone: Drone
-    obstacles: Obstacles
+    obstacles: MovingObstacles
     static_gap_m: Tensor  # (N,) to what stands nearest, at most the lidar's range
     scans: Tensor  # (1 + latency, beams * rings, N) metres, the newest first
     pending: Tensor  # (latency, 3, N) commands under way, the newest first

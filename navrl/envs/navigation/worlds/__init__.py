@@ -1,20 +1,6 @@
-"""Worlds of obstacles and the routes through them."""
+"""Worlds that episodes are drawn from: maps, routes through them, and how hard they are."""
 
-from navrl.envs.navigation.worlds.difficulty import Difficulty
-from navrl.envs.navigation.worlds.file import UserMap
-from navrl.envs.navigation.worlds.forest import Block, Column, ForestMap
-from navrl.envs.navigation.worlds.pillars import NavRLMap
+from navrl.envs.navigation.worlds.pool import Difficulty, WorldPool
 from navrl.envs.navigation.worlds.routes import FreeRoutes, PerimeterRoutes
-from navrl.envs.navigation.worlds.tables import WorldTables
 
-__all__ = [
-    "Block",
-    "Column",
-    "Difficulty",
-    "ForestMap",
-    "FreeRoutes",
-    "NavRLMap",
-    "PerimeterRoutes",
-    "UserMap",
-    "WorldTables",
-]
+__all__ = ["Difficulty", "FreeRoutes", "PerimeterRoutes", "WorldPool"]

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from navrl.envs.core import random
+from navrl.envs.navigation.maps.placement import Bounds, require
 from navrl.envs.navigation.sim.clearance import clearance_m
-from navrl.envs.navigation.sim.obstacles import Boxes, Cylinders, is_present
-from navrl.envs.navigation.worlds.making import Bounds, Obstacles, require
+from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, StaticObstacles, is_present
 
 _ROUTES = 19  # what is drawn from the key of a world, beside the shapes and places of its obstacles
 _DRAWS = 6  # per attempt
@@ -27,7 +27,7 @@ class Routes(NamedTuple):
 class RouteMaker(Protocol):
     """What makes routes."""
 
-    def make(self, key: Tensor, obstacles: Obstacles, count: int) -> Routes:
+    def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
         """`count` routes for each of the worlds with these keys, int64 (G,)."""
 
     def checked(self) -> Self:
@@ -47,7 +47,7 @@ class DrawnRoutes:
         """Starts and goals (3, ...) from six numbers (6, ...), and whether they are possible at all."""
         raise TypeError(f"{type(self).__name__} lacks draw(draws) -> (start, goal, possible)")
 
-    def make(self, key: Tensor, obstacles: Obstacles, count: int) -> Routes:
+    def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
         """Routes for each of the worlds; world by world, since only what is there is looked at."""
         route_key = random.mix(random.mix(key ^ _ROUTES).unsqueeze(1) ^ torch.arange(count).to(key))
         made = [
@@ -56,7 +56,7 @@ class DrawnRoutes:
         ]
         return Routes(*(torch.stack(points, dim=1) for points in zip(*made, strict=True)))
 
-    def _search(self, key: Tensor, obstacles: Obstacles) -> tuple[Tensor, Tensor]:
+    def _search(self, key: Tensor, obstacles: StaticObstacles) -> tuple[Tensor, Tensor]:
         """Start and goal (3, P) of the first attempt that fits, for each route of one world."""
         start = torch.zeros((3, key.shape[0]), device=key.device)
         goal, waiting = torch.zeros_like(start), torch.arange(key.shape[0], device=key.device)
@@ -79,7 +79,9 @@ class DrawnRoutes:
             f"{self.attempts} attempts; lower clearance_m or the number of obstacles, or widen distance_m"
         )
 
-    def _fits(self, obstacles: Obstacles, start: Tensor, goal: Tensor, possible: Tensor) -> Tensor:
+    def _fits(
+        self, obstacles: StaticObstacles, start: Tensor, goal: Tensor, possible: Tensor
+    ) -> Tensor:
         distance_m = (goal - start).square().sum(0).sqrt()
         fits = possible & (distance_m >= self.distance_m[0]) & (distance_m <= self.distance_m[1])
         most_m = _outermost_m(obstacles) + self.clearance_m
@@ -194,7 +196,7 @@ class CrossingRoutes:
     half_length_m: float
     z_m: float
 
-    def make(self, key: Tensor, obstacles: Obstacles, count: int) -> Routes:
+    def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
         """The same routes in every world; the last start is one place short of the edge, as there."""
         number = torch.arange(count, device=key.device, dtype=torch.float32)
         start_x = (number / count - 0.5) * (2.0 * self.half_width_m)
@@ -219,7 +221,7 @@ class CrossingRoutes:
         return self
 
 
-def _outermost_m(obstacles: Obstacles) -> Tensor:
+def _outermost_m(obstacles: StaticObstacles) -> Tensor:
     """No obstacle is farther east, west, north or south; 0 where there is none."""
     boxes, cylinders = obstacles
     corner_m = boxes.half_x_m + boxes.half_y_m  # at least as far as a corner is from the middle
@@ -234,10 +236,10 @@ def _between(bounds: Bounds, draw: Tensor) -> Tensor:
     return bounds[0] + (bounds[1] - bounds[0]) * draw
 
 
-def _only_present(obstacles: Obstacles, world: int) -> Obstacles:
+def _only_present(obstacles: StaticObstacles, world: int) -> StaticObstacles:
     """What is there in one world, fields (1, B)."""
     boxes, cylinders = (
         [field[world, is_present(kind.x[world])].unsqueeze(0) for field in kind]
         for kind in obstacles
     )
-    return Obstacles(Boxes(*boxes), Cylinders(*cylinders))
+    return StaticObstacles(Boxes(*boxes), Cylinders(*cylinders))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from navrl.envs.navigation.maps.columns import Columns, from_voxels, merge
+from navrl.envs.navigation.maps.user_map import Columns, from_voxels, merge
 
 
 def filled(blocks, size):

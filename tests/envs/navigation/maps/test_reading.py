@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from navrl.envs.navigation.maps.reading import Scale, read_map
+from navrl.envs.navigation.maps.user_map import Scale, read_map
 from tests.envs.navigation.maps.pictures import pcd, png
 
 SCALE = Scale(

@@ -5,7 +5,7 @@ import math
 import torch
 
 from navrl.envs.navigation.planners.base import Perception
-from navrl.envs.navigation.planners.foresight import Foresight
+from navrl.envs.navigation.planners.collision_prediction import Foresight
 from navrl.envs.navigation.sim.lidar import Lidar
 
 LIDAR = Lidar(range_m=4.0, beams=36, rings=4, ring_low_deg=-10.0, ring_high_deg=20.0)

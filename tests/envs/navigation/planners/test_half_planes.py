@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
-from navrl.envs.navigation.planners.half_planes import HalfPlanes, avoiding, nearest_admissible
-from navrl.envs.navigation.planners.hazards import Hazards
+from navrl.envs.navigation.planners.collision_prediction import Hazards
+from navrl.envs.navigation.planners.orca import HalfPlanes, avoiding, nearest_admissible
 from tests.envs.navigation.planners.sights import closest_m
 
 SPEED_MPS = 2.0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from navrl.config.compose import build, compose
-from navrl.envs.navigation.planners.perception import perceive
+from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.planners.shield import Shield
 from navrl.envs.navigation.sim.state import heading, to_world_frame
 from tests.envs.navigation.planners.sights import LIDAR, closest_m, foresight, sight

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 
 from navrl.envs.navigation.sim.drone import SecondOrder
-from navrl.envs.navigation.sim.lee import Lee
+from navrl.envs.navigation.sim.lee_quadrotor import LeeQuadrotor
 
-HUMMINGBIRD = Lee(
+HUMMINGBIRD = LeeQuadrotor(
     mass_kg=0.716,
     inertia_xy_kgm2=0.007,
     inertia_z_kgm2=0.012,

@@ -3,8 +3,14 @@
 import torch
 
 from navrl.envs.core import random
-from navrl.envs.navigation.sim.moving import Obstacles, Triple, advance, opening
-from navrl.envs.navigation.sim.moving_params import MODES, MovingParams
+from navrl.envs.navigation.sim.moving_obstacles import (
+    MODES,
+    MovingObstacles,
+    MovingParams,
+    Triple,
+    advance,
+    opening,
+)
 
 DT_S = 0.05
 
@@ -73,4 +79,4 @@ def placed(rows, *, velocity=None, count=80):
         if velocity is not None:
             speed[:, index, 0] = torch.tensor(velocity[index])
     here, moving = Triple(*position), Triple(*speed)
-    return Obstacles(here, moving, here, here)
+    return MovingObstacles(here, moving, here, here)

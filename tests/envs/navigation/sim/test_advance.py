@@ -7,10 +7,16 @@ import pytest
 import torch
 
 from navrl.config.compose import build, compose
-from navrl.envs.navigation.planners.perception import perceive
+from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.sim.advance import advance, look, near_obstacles
-from navrl.envs.navigation.sim.moving import Triple
-from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Grid, absent_cylinders, build_worlds
+from navrl.envs.navigation.sim.moving_obstacles import Triple
+from navrl.envs.navigation.sim.static_obstacles import (
+    FAR_M,
+    Boxes,
+    Grid,
+    absent_cylinders,
+    build_worlds,
+)
 from navrl.view.navigation_recording import play_trips
 from tests.envs.navigation.sim.shapes import clearance
 

@@ -11,7 +11,7 @@ from navrl.envs.navigation.sim.clearance import (
     clearance_m,
     rectangle_gap_m2,
 )
-from navrl.envs.navigation.sim.obstacles import (
+from navrl.envs.navigation.sim.static_obstacles import (
     Boxes,
     Cylinders,
     Grid,

@@ -11,7 +11,7 @@ from torch._inductor.utils import run_and_get_code
 
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.navigation.sim.lidar import Lidar, cast
-from navrl.envs.navigation.sim.obstacles import (
+from navrl.envs.navigation.sim.static_obstacles import (
     Boxes,
     Cylinders,
     Grid,

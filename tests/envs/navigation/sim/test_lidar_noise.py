@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.lidar_noise import LidarNoise, noisy
+from navrl.envs.navigation.sim.lidar import LidarNoise, noisy
 
 RANGE_M = 4.0
 KEY = torch.arange(500) * 7919 + 13

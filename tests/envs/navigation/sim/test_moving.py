@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.moving import advance, opening
-from navrl.envs.navigation.sim.moving_params import MODES
+from navrl.envs.navigation.sim.moving_obstacles import MODES, advance, opening
 from tests.envs.navigation.sim.obstacles import (
     DT_S,
     begun,

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.moving import opening
-from navrl.envs.navigation.sim.moving_params import MODES, is_column, radius_m
+from navrl.envs.navigation.sim.moving_obstacles import MODES, is_column, opening, radius_m
 from tests.envs.navigation.sim.obstacles import begun, keys, moving_params, vectors
 
 MIXED = dict.fromkeys(MODES, 1.0)

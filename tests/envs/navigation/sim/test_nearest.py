@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.nearest import nearest
+from navrl.envs.navigation.sim.nearest_obstacles import nearest
 from tests.envs.navigation.sim.obstacles import begun, moving_params, placed, vectors
 
 # Indices of 80: a block 1 m wide, a block 0.25 m wide, a column 0.5 m wide.

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.obstacles import (
+from navrl.envs.navigation.sim.static_obstacles import (
     FAR_M,
     Boxes,
     Cylinders,
@@ -197,7 +197,9 @@ def test_an_obstacle_beyond_the_grid_or_nowhere_is_an_error():
 def test_the_table_of_a_world_does_not_depend_on_the_others(monkeypatch):
     boxes = some_boxes()
     together = build_cells(GRID, boxes, limit=24, option="boxes_per_cell")
-    monkeypatch.setattr("navrl.envs.navigation.sim.obstacles._CHUNK", 1)  # one world at a time
+    monkeypatch.setattr(
+        "navrl.envs.navigation.sim.static_obstacles._CHUNK", 1
+    )  # one world at a time
     assert torch.equal(together, build_cells(GRID, boxes, limit=24, option="boxes_per_cell"))
     last = Boxes(*(field[2:] for field in boxes))
     assert torch.equal(together[2:], build_cells(GRID, last, limit=24, option="boxes_per_cell"))

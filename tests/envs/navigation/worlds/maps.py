@@ -6,11 +6,11 @@ import math
 import torch
 
 from navrl.envs.core.random import episode_key
-from navrl.envs.navigation.worlds.forest import Block, Column, ForestMap
-from navrl.envs.navigation.worlds.pillars import NavRLMap
+from navrl.envs.navigation.maps.forest import Block, Column, ForestMap
+from navrl.envs.navigation.maps.pillars import PillarMap
 
 EDGES_M, SHARES = (1.0, 1.5, 2.0, 4.0, 6.0), (0.10, 0.15, 0.20, 0.55)
-PILLARS = NavRLMap(
+PILLARS = PillarMap(
     count=350,
     half_side_m=20.0,
     cell_m=0.1,

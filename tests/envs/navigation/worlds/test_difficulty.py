@@ -2,7 +2,7 @@
 
 import pytest
 
-from navrl.envs.navigation.worlds.difficulty import Difficulty, shared_out
+from navrl.envs.navigation.worlds.pool import Difficulty, shared_out
 
 ROOM = Difficulty(350, 80)
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from navrl.envs.navigation.maps.reading import Scale
-from navrl.envs.navigation.sim.obstacles import Grid, build_worlds
-from navrl.envs.navigation.worlds.file import UserMap
+from navrl.envs.navigation.maps.user_map import Scale, UserMap
+from navrl.envs.navigation.sim.static_obstacles import Grid, build_worlds
 from navrl.envs.navigation.worlds.routes import FreeRoutes
 from tests.envs.navigation.sim.shapes import clearance
 from tests.envs.navigation.worlds.maps import keys

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.obstacles import Grid
-from navrl.envs.navigation.worlds.forest import ForestMap
-from navrl.envs.navigation.worlds.making import make_worlds
-from navrl.envs.navigation.worlds.pillars import NavRLMap
+from navrl.envs.navigation.maps.forest import ForestMap
+from navrl.envs.navigation.maps.pillars import PillarMap
+from navrl.envs.navigation.sim.static_obstacles import Grid
+from navrl.envs.navigation.worlds.pool import make_worlds
 from tests.envs.navigation.worlds.maps import (
     FOREST,
     PILLARS,
@@ -151,8 +151,8 @@ def test_only_worlds_with_a_crowded_place_are_drawn_anew():
 
 
 def test_tables_that_are_too_small_for_most_worlds_are_an_error_at_once(monkeypatch):
-    calls, make = [], NavRLMap.make
-    monkeypatch.setattr(NavRLMap, "make", lambda *arguments: calls.append(1) or make(*arguments))
+    calls, make = [], PillarMap.make
+    monkeypatch.setattr(PillarMap, "make", lambda *arguments: calls.append(1) or make(*arguments))
     with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):
         make_worlds(
             SMALL_PILLARS,

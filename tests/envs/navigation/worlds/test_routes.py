@@ -6,9 +6,13 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.obstacles import Boxes, absent_boxes, absent_cylinders
-from navrl.envs.navigation.worlds.forest import Block, Column, ForestMap
-from navrl.envs.navigation.worlds.making import Obstacles
+from navrl.envs.navigation.maps.forest import Block, Column, ForestMap
+from navrl.envs.navigation.sim.static_obstacles import (
+    Boxes,
+    StaticObstacles,
+    absent_boxes,
+    absent_cylinders,
+)
 from navrl.envs.navigation.worlds.routes import CrossingRoutes, FreeRoutes, PerimeterRoutes
 from tests.envs.navigation.sim.shapes import clearance
 from tests.envs.navigation.worlds.maps import binomial, keys
@@ -44,7 +48,7 @@ FOREST = ForestMap(
 
 
 def nothing(worlds):
-    return Obstacles(absent_boxes(worlds, 1), absent_cylinders(worlds, 0))
+    return StaticObstacles(absent_boxes(worlds, 1), absent_cylinders(worlds, 0))
 
 
 def lengths(routes):
@@ -132,7 +136,7 @@ def test_free_routes_are_free_and_as_long_as_asked(forest):
         for world in range(4):
             for x, y, z in points[:, world].T.double().tolist():
                 assert clearance(*forest, world, (x, y, z)) >= 0.6 - 1e-5
-                everything_tall = Obstacles(
+                everything_tall = StaticObstacles(
                     forest.boxes._replace(
                         bottom_m=torch.zeros_like(forest.boxes.x),
                         top_m=torch.full_like(forest.boxes.x, 9.0),
@@ -164,7 +168,7 @@ def test_routes_depend_on_the_key_only(maker, forest):
     together = maker.make(key, forest, 20)
     fewer = maker.make(key, forest, 7)
     for world in range(4):
-        one = Obstacles(
+        one = StaticObstacles(
             *(type(kind)(*(field[world : world + 1] for field in kind)) for kind in forest)
         )
         alone = maker.make(key[world : world + 1], one, 20)
@@ -199,7 +203,7 @@ def low_plate(top_m):
     """One box under the whole rectangle of FREE."""
     one = torch.ones((1, 1))
     zero = torch.zeros_like(one)
-    return Obstacles(
+    return StaticObstacles(
         Boxes(zero, zero, 30.0 * one, 30.0 * one, one, zero, zero, top_m * one),
         absent_cylinders(1, 0),
     )

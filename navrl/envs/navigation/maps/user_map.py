@@ -1,20 +1,93 @@
 """A map file as boxes: `.npy` (points or heights), `.pcd` (points) and `.png` (heights)."""
 
+import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from navrl.envs.core.requirements import require
-from navrl.envs.navigation.maps.columns import Blocks, Columns, from_voxels, merge
 from navrl.envs.navigation.maps.pcd import decode_pcd
 from navrl.envs.navigation.maps.png import decode_png
-from navrl.envs.navigation.sim.obstacles import Boxes
+from navrl.envs.navigation.sim.static_obstacles import Boxes, StaticObstacles, absent_cylinders
+
+Integers = NDArray[np.int64]
+
+
+class Columns(NamedTuple):
+    """Intervals of height over cells, all in steps of the grid, fields (n,); a cell may have several."""
+
+    row: Integers  # along y
+    column: Integers  # along x
+    bottom: Integers
+    top: Integers  # above the last occupied step
+
+
+class Blocks(NamedTuple):
+    """Axis-aligned boxes in steps of the grid, fields (n,); the high ends are not part of them."""
+
+    row_low: Integers
+    row_high: Integers
+    column_low: Integers
+    column_high: Integers
+    bottom: Integers
+    top: Integers
+
+
+def from_voxels(row: Integers, column: Integers, level: Integers) -> Columns:
+    """Voxels, each named once or more often, with those above each other joined."""
+    voxels = np.unique(np.stack([row, column, level], axis=1), axis=0)
+    row, column, level = voxels.T
+    first, last = _runs((row, column), level)
+    return Columns(row[first], column[first], level[first], level[last] + 1)
+
+
+def merge(columns: Columns) -> Blocks:
+    """Boxes that fill exactly the same space: cells joined to strips, and equal strips to rectangles.
+
+    Strips along x and along y are both tried; the fewer boxes win.
+    """
+    along_x = _rectangles(columns)
+    swapped = _rectangles(columns._replace(row=columns.column, column=columns.row))
+    if len(along_x.row_low) <= len(swapped.row_low):
+        return along_x
+    return Blocks(
+        swapped.column_low,
+        swapped.column_high,
+        swapped.row_low,
+        swapped.row_high,
+        swapped.bottom,
+        swapped.top,
+    )
+
+
+def _rectangles(columns: Columns) -> Blocks:
+    row, column, bottom, top = columns
+    order = np.lexsort((column, row, top, bottom))
+    row, column, bottom, top = row[order], column[order], bottom[order], top[order]
+    first, last = _runs((bottom, top, row), column)
+    row, bottom, top = row[first], bottom[first], top[first]
+    low, high = column[first], column[last] + 1
+    order = np.lexsort((row, high, low, top, bottom))
+    row, bottom, top, low, high = (field[order] for field in (row, bottom, top, low, high))
+    first, last = _runs((bottom, top, low, high), row)
+    return Blocks(row[first], row[last] + 1, low[first], high[first], bottom[first], top[first])
+
+
+def _runs(groups: tuple[Integers, ...], steps: Integers) -> tuple[Integers, Integers]:
+    """First and last index of every run of consecutive steps within a group; sorted by both."""
+    breaks = np.diff(steps) != 1
+    for group in groups:
+        breaks |= np.diff(group) != 0
+    ends = np.flatnonzero(breaks)
+    return np.concatenate([[0], ends + 1]), np.append(ends, len(steps) - 1)
+
 
 _SCALE = "world.map.scale"
 _MOST = 1 << 25  # points or pixels that are read; beyond, a map wants to be thinned out first
@@ -168,3 +241,38 @@ def _boxes(blocks: Blocks, scale: Scale) -> Boxes:
         bottom_m=metres(blocks.bottom, scale.height_step_m, 0.0),
         top_m=top_m,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserMap:
+    """The obstacles of one file, the same in every world; one world is enough."""
+
+    path: str
+    scale: Scale
+    max_boxes: int
+
+    @functools.cached_property
+    def boxes(self) -> Boxes:
+        """What the file holds, (1, B)."""
+        return read_map(self.path, scale=self.scale, max_boxes=self.max_boxes)
+
+    @property
+    def count(self) -> int:
+        """How many boxes the file makes; no world has fewer, whatever is asked for."""
+        return self.boxes.x.shape[1]
+
+    @property
+    def half_side_m(self) -> float:
+        """Unknown before the file is read; how many obstacles are in sight of a cell is counted then."""
+        return math.inf
+
+    def make(self, key: Tensor, count: Tensor) -> StaticObstacles:
+        """The world of the file for every key; all of it, whatever the count."""
+        worlds = key.shape[0]
+        boxes = Boxes(*(field.to(key.device).expand(worlds, -1) for field in self.boxes))
+        return StaticObstacles(boxes, absent_cylinders(worlds, 0, key.device))
+
+    def checked(self) -> Self:
+        """Self; or a ValueError that says what is wrong with the file, before anything is trained."""
+        _ = self.boxes
+        return self

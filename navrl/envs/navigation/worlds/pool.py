@@ -5,26 +5,64 @@ made anew only when the last episode that began there must be over.
 """
 
 import contextlib
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from navrl.envs.core import random
-from navrl.envs.navigation.sim.advance import Openings, static_gap_m
+from navrl.envs.navigation.maps.placement import Map
+from navrl.envs.navigation.sim.advance import StartTables, static_gap_m
 from navrl.envs.navigation.sim.lidar import cast
-from navrl.envs.navigation.sim.obstacles import Grid, Worlds
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import horizontal_unit
-from navrl.envs.navigation.worlds.difficulty import Difficulty, shared_out
-from navrl.envs.navigation.worlds.making import Map, make_worlds
+from navrl.envs.navigation.sim.static_obstacles import (
+    CrowdedError,
+    Grid,
+    StaticObstacles,
+    Worlds,
+    build_worlds,
+)
 from navrl.envs.navigation.worlds.routes import RouteMaker, Routes
+
+
+class Difficulty(NamedTuple):
+    """How many obstacles a world holds; the simulator's options say how many there is room for."""
+
+    static: int
+    moving: int
+
+    def checked(self, prefix: str, room: "Difficulty") -> "Difficulty":
+        """The same, after a look at both numbers; `prefix` makes their names those of options."""
+        for name, value, most in zip(self._fields, self, room, strict=True):
+            if type(value) is not int or not 0 <= value <= most:
+                raise ValueError(
+                    f"{prefix}{name} = {value}; expected a whole number from 0 to {most}, which is what the "
+                    f"env has room for; change {prefix}{name}"
+                )
+        return self
+
+
+def shared_out(shares: Mapping[int, float], count: int) -> list[int]:
+    """One of the keys for each of `count` places, in these proportions and evenly mixed."""
+    total, given = sum(shares.values()), dict.fromkeys(shares, 0)
+    plan = []
+    for number in range(1, count + 1):
+        # whoever is furthest behind its share
+        due = {each: share / total * number - given[each] for each, share in shares.items()}
+        chosen = max(due, key=lambda each: due[each])
+        given[chosen] += 1
+        plan.append(chosen)
+    return plan
+
 
 _TRAINING, _HELD_OUT = 20, 21  # what is drawn from the seed
 _AT_ONCE = 2048  # scans
+_REDRAWS = 8  # of a world with too much in one place; more would hide that the tables are too small
 
 
 class Recipe(NamedTuple):
@@ -35,7 +73,7 @@ class Recipe(NamedTuple):
     held_out: bool
 
 
-class WorldTables:
+class WorldPool:
     """`count` worlds at a time; every episode draws one of them and one of its routes."""
 
     def __init__(
@@ -85,7 +123,7 @@ class WorldTables:
             half_extent_m=self._half_extent_m, cell_m=self._cell_m, reach_m=params.lidar.range_m
         )
         self._check_density()
-        self._openings: Openings | None = None
+        self._openings: StartTables | None = None
 
     def _check_density(self) -> None:
         """Before obstacles are placed, which takes long where there are too many."""
@@ -133,7 +171,7 @@ class WorldTables:
             self._made = made
 
     @property
-    def openings(self) -> Openings:
+    def openings(self) -> StartTables:
         """The tables; always the same tensors."""
         if self._openings is None:
             raise RuntimeError("there are no worlds yet; call fill(seed) first")
@@ -164,7 +202,7 @@ class WorldTables:
         self._openings.first.fill_(first)
         self._made = [*self._made, recipe][-sets:]
 
-    def _make(self, seed: Tensor, recipe: Recipe) -> Openings:
+    def _make(self, seed: Tensor, recipe: Recipe) -> StartTables:
         number = torch.arange(self.share, device=self._device) + recipe.generation * self.share
         stream = _HELD_OUT if recipe.held_out else _TRAINING
         key = random.mix(random.mix(random.mix(seed) ^ stream) ^ number)
@@ -182,7 +220,7 @@ class WorldTables:
         routes = self._routes.make(key, obstacles, self._num_routes)
         self._check_flyable(routes)
         scans, gaps = self._sights(worlds, routes)
-        return Openings(
+        return StartTables(
             worlds=worlds,
             first=torch.zeros((), dtype=torch.int64, device=self._device),
             start=routes.start.movedim(0, -1).contiguous(),
@@ -229,7 +267,40 @@ class WorldTables:
         return scans.view(count, places, -1), gaps.view(count, places)
 
 
-def _tables(openings: Openings) -> list[Tensor]:
+def make_worlds(
+    maker: Map,
+    grid: Grid,
+    key: Tensor,
+    count: Tensor,
+    *,
+    boxes_per_cell: int,
+    cylinders_per_cell: int,
+) -> tuple[StaticObstacles, Worlds]:
+    """Return the obstacles of the worlds with these keys, and their tables.
+
+    One in very many worlds has a place with more obstacles in sight than the tables hold. It is drawn
+    again from the key that follows its own, so that a run does not end because of it. Where most worlds
+    are too crowded, drawing again does not help.
+    """
+    build = functools.partial(
+        build_worlds, grid, boxes_per_cell=boxes_per_cell, cylinders_per_cell=cylinders_per_cell
+    )
+    obstacles = maker.make(key, count)
+    for _ in range(_REDRAWS):
+        try:
+            return obstacles, build(*obstacles)
+        except CrowdedError as error:
+            if int(error.worlds.sum()) > max(1, key.shape[0] // 2):
+                raise
+            key = torch.where(error.worlds, random.mix(key), key)
+            before, obstacles = obstacles, maker.make(key, count)
+            same_boxes = torch.equal(before.boxes.x, obstacles.boxes.x)
+            if same_boxes and torch.equal(before.cylinders.x, obstacles.cylinders.x):
+                raise  # a map that is always the same
+    return obstacles, build(*obstacles)
+
+
+def _tables(openings: StartTables) -> list[Tensor]:
     """Every tensor whose first axis are the worlds."""
     boxes, cylinders, *cells = openings.worlds
     others = (
@@ -243,7 +314,7 @@ def _tables(openings: Openings) -> list[Tensor]:
     return list(itertools.chain(boxes, cylinders, cells, others))
 
 
-def _roomy(made: Openings, sets: int) -> Openings:
+def _roomy(made: StartTables, sets: int) -> StartTables:
     """Tables for so many sets of worlds like these."""
 
     def room(table: Tensor) -> Tensor:
@@ -253,7 +324,7 @@ def _roomy(made: Openings, sets: int) -> Openings:
     worlds = Worlds(
         type(boxes)(*map(room, boxes)), type(cylinders)(*map(room, cylinders)), *map(room, cells)
     )
-    return Openings(
+    return StartTables(
         worlds=worlds,
         first=made.first,
         start=room(made.start),

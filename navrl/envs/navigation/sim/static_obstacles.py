@@ -43,6 +43,13 @@ class Cylinders(NamedTuple):
     top_m: Tensor
 
 
+class StaticObstacles(NamedTuple):
+    """The obstacles of G worlds."""
+
+    boxes: Boxes
+    cylinders: Cylinders
+
+
 class Worlds(NamedTuple):
     """G static worlds; the last box and the last cylinder of each are not there, and pad the tables."""
 

@@ -12,19 +12,23 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from navrl.envs.navigation.sim.obstacles import Boxes, absent_cylinders, is_present
-from navrl.envs.navigation.worlds.making import (
+from navrl.envs.navigation.maps.placement import (
     Bounds,
-    Obstacles,
     Placing,
     draw_shapes,
     place,
     require,
 )
+from navrl.envs.navigation.sim.static_obstacles import (
+    Boxes,
+    StaticObstacles,
+    absent_cylinders,
+    is_present,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NavRLMap:
+class PillarMap:
     """Pillars of whole cells of a height field whose vertices lie at -half_side_m + i * cell_m.
 
     A pillar of n cells raises n vertices, and its walls are as far apart as the outer of these.
@@ -41,7 +45,7 @@ class NavRLMap:
     forbidden_gap_cells: Bounds  # both included; nearer pillars are as good as one
     attempts: int
 
-    def make(self, key: Tensor, count: Tensor) -> Obstacles:
+    def make(self, key: Tensor, count: Tensor) -> StaticObstacles:
         """The worlds with these keys, boxes (G, count of the map) and no cylinders."""
         width_draw, length_draw, height_draw = draw_shapes(key, 3, self.count)
         sizes = torch.tensor(self.sizes_cells, dtype=torch.float32, device=key.device)
@@ -63,7 +67,7 @@ class NavRLMap:
             bottom_m=zero,
             top_m=torch.where(there, self._height_m(height_draw), 0.0),
         )
-        return Obstacles(boxes, absent_cylinders(key.shape[0], 0, key.device))
+        return StaticObstacles(boxes, absent_cylinders(key.shape[0], 0, key.device))
 
     @property
     def _vertices(self) -> int:

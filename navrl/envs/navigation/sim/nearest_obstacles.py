@@ -5,20 +5,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.envs.navigation.sim.moving import Obstacles
-from navrl.envs.navigation.sim.moving_params import (
+from navrl.envs.navigation.sim.moving_obstacles import (
     BLOCK_HEIGHT_M,
     COLUMN_HEIGHT_M,
+    MovingObstacles,
     MovingParams,
     is_column,
     radius_m,
 )
-from navrl.envs.navigation.sim.obstacles import FAR_M
+from navrl.envs.navigation.sim.static_obstacles import FAR_M
 
 _BEYOND = (1 << 31) - 1  # the largest int32: no obstacle
 
 
-class Near(NamedTuple):
+class NearObstacles(NamedTuple):
     """The M nearest by horizontal distance, nearest first; rows that are not present are 0."""
 
     offset: (
@@ -53,8 +53,13 @@ class Near(NamedTuple):
 
 
 def nearest(
-    params: MovingParams, obstacles: Obstacles, position: Tensor, *, count: int, range_m: float
-) -> Near:
+    params: MovingParams,
+    obstacles: MovingObstacles,
+    position: Tensor,
+    *,
+    count: int,
+    range_m: float,
+) -> NearObstacles:
     """The `count` nearest to position (3, N), those within the horizontal range_m."""
     place = obstacles.position
     x, y = place.x - position[0], place.y - position[1]
@@ -76,8 +81,8 @@ def nearest(
 
 
 def _rows(
-    params: MovingParams, obstacles: Obstacles, position: Tensor, who: Tensor, present: Tensor
-) -> Near:
+    params: MovingParams, obstacles: MovingObstacles, position: Tensor, who: Tensor, present: Tensor
+) -> NearObstacles:
     """What is known of the obstacles `who` (M, N)."""
 
     def told(rows: Tensor) -> Tensor:
@@ -90,7 +95,7 @@ def _rows(
     )
     velocity = [told(part.gather(0, who)) for part in obstacles.velocity]
     half_height = torch.where(column, 0.5 * COLUMN_HEIGHT_M, 0.5 * BLOCK_HEIGHT_M)
-    return Near(
+    return NearObstacles(
         offset=torch.stack([told(x), told(y), torch.where(column, 0.0, told(z))]),
         velocity=torch.stack(velocity),
         radius_m=told(radius_m(params, who)),

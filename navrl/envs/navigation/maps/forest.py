@@ -9,15 +9,20 @@ import torch
 from torch import Tensor
 
 from navrl.envs.core.weights import Weights
-from navrl.envs.navigation.sim.clearance import Footprint, rectangle_gap_m2
-from navrl.envs.navigation.sim.obstacles import FAR_M, Boxes, Cylinders, is_present
-from navrl.envs.navigation.worlds.making import (
+from navrl.envs.navigation.maps.placement import (
     Bounds,
-    Obstacles,
     Placing,
     draw_shapes,
     place,
     require,
+)
+from navrl.envs.navigation.sim.clearance import Footprint, rectangle_gap_m2
+from navrl.envs.navigation.sim.static_obstacles import (
+    FAR_M,
+    Boxes,
+    Cylinders,
+    StaticObstacles,
+    is_present,
 )
 
 
@@ -76,7 +81,7 @@ class ForestMap:
     shapes: Mapping[str, Block | Column]
     attempts: int
 
-    def make(self, key: Tensor, count: Tensor) -> Obstacles:
+    def make(self, key: Tensor, count: Tensor) -> StaticObstacles:
         """The worlds with these keys, boxes and cylinders (G, count of the map)."""
         draws = draw_shapes(key, 6, self.count)
         names = tuple(self.shapes)
@@ -163,7 +168,7 @@ def _between(bounds: list[Bounds], chosen: Tensor, draw: Tensor) -> Tensor:
 
 def _sorted_by_kind(
     footprint: Footprint, is_round: Tensor, bottom_m: Tensor, top_m: Tensor
-) -> Obstacles:
+) -> StaticObstacles:
     """Round ones among the cylinders, the others among the boxes."""
     there = is_present(footprint.x)
     angular, round_ = there & ~is_round, there & is_round
@@ -185,4 +190,4 @@ def _sorted_by_kind(
         bottom_m=bottom_m.where(round_, 0.0),
         top_m=top_m.where(round_, 0.0),
     )
-    return Obstacles(boxes, cylinders)
+    return StaticObstacles(boxes, cylinders)

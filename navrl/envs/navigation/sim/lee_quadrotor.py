@@ -27,7 +27,7 @@ class _Axes(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lee:
+class LeeQuadrotor:
     """A quadrotor with a rotor ahead, one to the left, one behind and one to the right.
 
     Remembers its attitude (4, N), the quaternion w x y z from body to world; its body rates (3, N) in rad/s;

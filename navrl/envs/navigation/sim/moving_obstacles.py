@@ -8,14 +8,77 @@ move in two; either half has a quarter of each width. How one moves is its mode:
     stop_and_go  like waypoint, with a rest at every goal
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from navrl.envs.core import random
-from navrl.envs.navigation.sim.moving_params import COLUMN_HEIGHT_M, KINDS, MovingParams, is_column
-from navrl.envs.navigation.sim.obstacles import FAR_M
+from navrl.envs.navigation.sim.static_obstacles import FAR_M
+
+MODES = ("waypoint", "bouncing", "crossing", "stop_and_go")
+WIDTHS_M = (0.25, 0.5, 0.75, 1.0)
+KINDS = 2 * len(WIDTHS_M)  # blocks and columns of every width
+BLOCK_HEIGHT_M, COLUMN_HEIGHT_M = 1.0, 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingParams:
+    """What moves, how fast and how; Python numbers, so a compiled step folds them in."""
+
+    count: int  # the most that there can be, a multiple of the 8 kinds
+    half_extent_m: float  # of the box, along x and y
+    height_m: float  # of the box
+    speed_mps: tuple[float, float]  # each draws its own with every goal
+    local_range_m: tuple[float, float, float]  # a territory is this far either side of a home
+    modes: Mapping[str, float]  # shares of the modes
+    arrival_m: float  # so near, a goal is reached
+    re_aim_every_s: (
+        float | None
+    )  # null: on arrival; else all turn to their goals at these times only
+    rest_s: float  # mean time that stop_and_go stands still
+    look_ahead_s: float  # crossing predicts the drone no farther
+    clear_of_start_m: float  # nothing begins nearer to the drone
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no motion fits."""
+        whole = self.count >= KINDS and self.count % KINDS == 0
+        self._require(
+            "count", whole, f"a multiple of {KINDS}, {KINDS} or more (for none: 0 active)"
+        )
+        for name in ("half_extent_m", "height_m", "arrival_m", "rest_s"):
+            self._require(name, getattr(self, name) > 0.0, "more than 0")
+        for name in ("look_ahead_s", "clear_of_start_m"):
+            self._require(name, getattr(self, name) >= 0.0, "0 or more")
+        slow, fast = self.speed_mps
+        self._require("speed_mps", 0.0 < slow <= fast, "[low, high] with 0 < low <= high")
+        self._require("local_range_m", min(self.local_range_m) >= 0.0, "three numbers, 0 or more")
+        every_s = self.re_aim_every_s
+        self._require("re_aim_every_s", every_s is None or every_s > 0.0, "more than 0, or null")
+        shares = self.modes.values()
+        usable = set(self.modes) == set(MODES) and min(shares) >= 0.0 and sum(shares) > 0.0
+        self._require("modes", usable, f"shares of 0 or more, not all 0, for {', '.join(MODES)}")
+
+    def _require(self, name: str, satisfied: bool, expected: str) -> None:
+        if not satisfied:
+            raise ValueError(
+                f"env.sim.moving.{name} = {getattr(self, name)}; expected {expected}; "
+                f"change env.sim.moving.{name}"
+            )
+
+
+def radius_m(params: MovingParams, index: Tensor) -> Tensor:
+    """Half the width of the obstacles with these indices."""
+    quarter = index * KINDS // params.count % len(WIDTHS_M)
+    return (quarter + 1) * (0.5 * WIDTHS_M[0])
+
+
+def is_column(params: MovingParams, index: Tensor) -> Tensor:
+    """Which of these indices are columns, bool."""
+    return index >= params.count // 2
+
 
 _COLUMN_Z_M = 0.5 * COLUMN_HEIGHT_M
 _LEAST_M = 1e-6  # a shorter way has no direction
@@ -44,7 +107,7 @@ class Triple(NamedTuple):
     z: Tensor
 
 
-class Obstacles(NamedTuple):
+class MovingObstacles(NamedTuple):
     """D obstacles in each of N envs, fields (D, N); those that are not there lie at x = y = FAR_M."""
 
     position: Triple
@@ -53,7 +116,7 @@ class Obstacles(NamedTuple):
     home: Triple  # the middle of its territory
 
 
-def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) -> Obstacles:
+def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) -> MovingObstacles:
     """The obstacles of the episodes with these keys, of drones at start (3, N); `active` () of them exist.
 
     The homes are one sequence of well spread points, shifted around the map by the episode; so are the
@@ -65,7 +128,7 @@ def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) ->
     goal, speed_mps, _ = _drawn(params, home, key, torch.full_like(key, -1))
     velocity = _towards(position, goal, speed_mps)
     present = rank < active
-    return Obstacles(
+    return MovingObstacles(
         position=_where(present, position, _nowhere(position)),
         velocity=_where(present, velocity, _still(position)),
         goal=_where(present, goal, _nowhere(position)),
@@ -75,13 +138,13 @@ def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) ->
 
 def advance(
     params: MovingParams,
-    obstacles: Obstacles,
+    obstacles: MovingObstacles,
     key: Tensor,
     step: Tensor,
     drone_position: Tensor,
     drone_velocity: Tensor,
     dt_s: float,
-) -> Obstacles:
+) -> MovingObstacles:
     """The obstacles dt_s later; key and step (N,) are the episode's and how many steps it has had."""
     stopping, bouncing, crossing = _modes(params, _rank(params, key))
     position, velocity = _flown(params, obstacles, dt_s)
@@ -105,7 +168,7 @@ def advance(
     goal = _where(deed == _MEET, meeting, goal)
     velocity = _where(deed == _HALT, _still(velocity), velocity)
     velocity = _where(deed >= _AIM, _towards(position, goal, speed_mps), velocity)
-    return Obstacles(position, velocity, goal, obstacles.home)
+    return MovingObstacles(position, velocity, goal, obstacles.home)
 
 
 def _index(params: MovingParams, key: Tensor) -> Tensor:
@@ -166,7 +229,7 @@ def _cleared(params: MovingParams, home: Triple, start: Tensor) -> Triple:
     return Triple(torch.where(far, home.x, pushed[0]), torch.where(far, home.y, pushed[1]), home.z)
 
 
-def _flown(params: MovingParams, obstacles: Obstacles, dt_s: float) -> tuple[Triple, Triple]:
+def _flown(params: MovingParams, obstacles: MovingObstacles, dt_s: float) -> tuple[Triple, Triple]:
     """Position and velocity after straight flight, mirrored at the faces of the box."""
     half, present = params.half_extent_m, obstacles.position.x < 0.5 * FAR_M
     bounds = ((-half, half), (-half, half), (0.0, params.height_m))
