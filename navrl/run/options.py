@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from navrl.agents.fast.allocator import keep_freed_memory
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build
+from navrl.contracts import Agent
 from navrl.envs.combat.sim.params import CombatParams
 
 MOST_ENVS = 1 << 20  # no machine holds more; some would swap for minutes before they say so
@@ -65,7 +66,7 @@ def check_flag(cfg: DictConfig, name: str) -> None:
         raise ConfigError(f"{name} = {cfg[name]}; expected true or false; change {name}")
 
 
-def allow_lag(cfg: DictConfig, agent: Any, make_collector: Any) -> None:
+def allow_lag(cfg: DictConfig, agent: Agent, make_collector: Any) -> None:
     """Tell the agent of rollouts that will be of an older version than its own, if it may learn from them."""
     if not getattr(make_collector.func, "lag", 0):
         return
@@ -73,11 +74,6 @@ def allow_lag(cfg: DictConfig, agent: Any, make_collector: Any) -> None:
         raise ConfigError(
             "strict = true, and rollouts of collector=pipelined are of the policy before its last update; "
             "expected rollouts of the policy that learns; use collector=sync, or leave strict=true out"
-        )
-    if not hasattr(agent, "allow_lag"):
-        raise ConfigError(
-            f"agent={cfg.agent.name} learns from rollouts of its own version only; expected a collector that "
-            "waits for it; use collector=sync"
         )
     agent.allow_lag()
 

@@ -34,10 +34,3 @@ def test_strict_refuses_what_lags_and_nothing_else():
     ask(Learner(), "collector=stepwise", "strict=true")
     with pytest.raises(ConfigError, match=r"strict = true, and .* use collector=sync"):
         ask(Learner(), "collector=pipelined", "strict=true")
-
-
-def test_an_agent_that_knows_no_lag_is_told_to_collect_otherwise():
-    with pytest.raises(
-        ConfigError, match=r"agent=hmasd learns from rollouts of its own version only"
-    ):
-        ask(object(), "collector=pipelined", "env=alice_and_bob", "agent=hmasd")

@@ -35,6 +35,7 @@ from navrl.agents.hmasd.options import (
 from navrl.agents.hmasd.usage import broken_steps, usage
 from navrl.agents.networks.bodies import BodyOptions, team_spec
 from navrl.agents.networks.memory import check_chunks
+from navrl.config.checks import ConfigError
 
 
 class HMASD:
@@ -149,6 +150,13 @@ class HMASD:
             "policy/entropy_share": share,
             "sync/policy_version": float(self.policy.version),
         }
+
+    def allow_lag(self) -> None:
+        """Raise: skills are learned from rollouts of the current version only."""
+        raise ConfigError(
+            f"agent={self.name} learns from rollouts of its own version only; expected a collector that "
+            "waits for it; use collector=sync"
+        )
 
     def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:
         """Refuse rollouts that do not split into chunks; batches are whole rollouts."""
