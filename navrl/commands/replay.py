@@ -26,9 +26,8 @@ from navrl.run.policies import (
     rival,
 )
 from navrl.storage.json_files import write_atomically
-from navrl.view.combat_replay import CombatReplay
-from navrl.view.footage import check_viz
-from navrl.view.navigation_replay import NavigationReplay
+from navrl.view.figure import check_viz
+from navrl.view.replay import CombatReplay, NavigationReplay
 
 SEARCHED = 64  # episodes that --outcome looks through, and that a file of navigation holds
 _PLAYERS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
@@ -88,7 +87,7 @@ def replay(options: argparse.Namespace) -> None:
     episode = options.episode + found
     path = options.output or _default_output(state, label, short, options.seed, episode)
     details = (f"seed {options.seed}", f"episode {episode}")
-    sys.stdout.write(f"{played.title}, {', '.join(details)}: {played.told(found)}\n")
+    sys.stdout.write(f"{played.title}, {', '.join(details)}: {played.outcome(found)}\n")
     page = played.page(found, seed=details[0], episode=details[1])
     files = {kind: path.with_suffix(f".{kind}") for kind in played.files if getattr(options, kind)}
     path.parent.mkdir(parents=True, exist_ok=True)

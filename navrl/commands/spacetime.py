@@ -20,9 +20,8 @@ from navrl.envs.combat.sim.params import CombatParams
 from navrl.envs.combat.sim.reach import MOST_SPEED_MPS
 from navrl.envs.combat.sim.state import CombatState, opening_state
 from navrl.run.options import check_writable, fight_params
-from navrl.view.footage import check_viz
-from navrl.view.spacetime import drawing, steered
-from navrl.view.spacetime_picture import write_png
+from navrl.view.figure import check_viz
+from navrl.view.spacetime import spacetime_graph, steered, write_png
 
 _ME, _HIM = 0, 1
 _EXAMPLES = """examples:
@@ -67,7 +66,7 @@ def spacetime(options: argparse.Namespace) -> None:
             f"env.team_size = {params.team_size}; expected 1, one against one; change --set"
         )
     state = opening_state(params, _motion(own, enemy))
-    graph = drawing(params, state, 0, _ME)
+    graph = spacetime_graph(params, state, 0, _ME)
     defence, attack = graph["margins"], graph["attack"]
     sentences = [he_launches(defence), you_launch(attack)]
     if options.json:

@@ -1,1 +1,1 @@
-"""Looking at what was played: recordings, replay pages, films."""
+"""Recordings of episodes, replay pages, pictures, films, and reports of runs."""

@@ -1,11 +1,11 @@
-"""A recorded fight as a Tacview file (ACMI 2.2, text): planar, so everybody flies at one altitude."""
+"""Tacview files (ACMI 2.2, text) of recorded fights; the simulator is planar, so the altitude is constant."""
 
 import math
 from collections.abc import Iterator
 
 from navrl.envs.combat.sim.flight import GRAVITY_MPS2
-from navrl.view.fight import SIDES, names, outcome
-from navrl.view.recording import AircraftRecord, Event, Flight, Recording
+from navrl.view.combat_page import SIDES, aircraft_names, outcome
+from navrl.view.combat_recording import AircraftRecord, Event, Flight, Recording
 from navrl.view.spacetime import SPEED_OF_SOUND_MPS
 
 # The plane of the simulator touches the globe here, in the open Atlantic. Any place would do; near the
@@ -24,10 +24,9 @@ _TEXT = {
 
 
 def acmi(recorded: Recording, *, title: str) -> str:
-    """The text of the file."""
-    lines: list[
-        tuple[float, int, str]
-    ] = []  # at a time first what lives, then events, then removals
+    """Return the text of the file."""
+    # (time, rank, text): at equal times first aircraft and missiles, then events, then removals.
+    lines: list[tuple[float, int, str]] = []
     for index, record in enumerate(recorded.aircraft):
         lines += _aircraft(recorded, index, record)
     for number, flight in enumerate(recorded.flights):
@@ -51,7 +50,7 @@ def _header(title: str) -> list[str]:
 
 
 def _framed(lines: list[tuple[float, int, str]]) -> Iterator[str]:
-    """The lines in the order of their times, a '#time' before each new one."""
+    """Yield the lines in the order of their times, a '#time' before each new one."""
     frame = ""
     for time_s, _, line in sorted(lines, key=lambda entry: entry[:2]):
         if frame != f"#{time_s:.2f}":
@@ -71,7 +70,7 @@ def _aircraft(
         place = _place(track.x_m[knot], track.y_m[knot], bank_deg, track.heading_rad[knot])
         words = f"{_id(index)},T={place},Mach={track.speed_mps[knot] / SPEED_OF_SOUND_MPS:.3f}"
         if knot == 0:
-            name = names(recorded)[index]
+            name = aircraft_names(recorded)[index]
             words += f",Type=Air+FixedWing,Name=Fighter,Pilot={name},Color={side},Coalition={side}"
         yield time_s, 0, words
     if record.died_s is not None:
@@ -95,15 +94,15 @@ def _missile(recorded: Recording, number: int, flight: Flight) -> Iterator[tuple
 
 
 def _event(recorded: Recording, event: Event) -> str:
-    called = names(recorded)
-    text = _TEXT[event.kind].format(own=called[event.aircraft], other=called[event.other])
+    names = aircraft_names(recorded)
+    text = _TEXT[event.kind].format(own=names[event.aircraft], other=names[event.other])
     if event.kind == "kill":
         return f"0,Event=Destroyed|{_id(event.aircraft)}|{text}"
     return f"0,Event=Message|{_id(event.aircraft)}|{_id(event.other)}|{text}"
 
 
 def _place(x_m: float, y_m: float, roll_deg: float, heading_rad: float) -> str:
-    """Longitude | latitude | altitude | roll | pitch | yaw | x | y | heading, as Tacview wants them."""
+    """Return longitude | latitude | altitude | roll | pitch | yaw | x | y | heading for Tacview."""
     compass_deg = (90.0 - math.degrees(heading_rad)) % 360.0
     # The scale of the equator along both axes keeps angles and distances as they are in the plane.
     longitude, latitude = x_m / _METRES_PER_DEG, y_m / _METRES_PER_DEG
@@ -118,5 +117,5 @@ def _id(aircraft: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Free text with what separates fields taken out or escaped."""
+    """Return free text with the separators of fields removed or escaped."""
     return " ".join(text.replace("|", "/").split()).replace("\\", "\\\\").replace(",", "\\,")

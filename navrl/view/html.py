@@ -1,7 +1,7 @@
-"""One page as one HTML file that needs nothing else: no network, no server, no second file.
+"""Pages as single HTML files that need no network, no server and no second file.
 
-template.html holds what every page has, player.html what every replay adds (player, help); a scene brings
-its own markup and scripts. The page's own security policy lets a browser run exactly these scripts and
+template.html holds the parts of every page, player.html those that every replay adds (player, help); a scene
+adds its own markup and scripts. The page's security policy lets a browser run exactly these scripts and
 fetch nothing.
 """
 
@@ -10,19 +10,19 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-_PLAYED = ("track.js", "pointers.js", "player.js", "plane.js")
+_PLAYER = ("track.js", "pointers.js", "player.js", "plane.js")
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 class Scene(NamedTuple):
-    """What a kind of page adds: files of navrl/view/page."""
+    """The files of navrl/view/page that one kind of page adds."""
 
     markup: str
-    below: str  # the stage
+    below: str  # what follows the stage
     styles: tuple[str, ...]
     scripts: tuple[str, ...]  # the last one starts everything
 
@@ -32,14 +32,14 @@ COMBAT = Scene(
     "player.html",
     (),
     (
-        *_PLAYED,
-        "graph_data.js",
+        *_PLAYER,
+        "spacetime_data.js",
         "perspective.js",
-        "graph3d.js",
+        "spacetime_view.js",
         "combat_data.js",
-        "labels.js",
+        "combat_labels.js",
         "combat_map.js",
-        "panel.js",
+        "combat_panel.js",
         "combat.js",
     ),
 )
@@ -49,7 +49,7 @@ NAVIGATION = Scene(
     "player.html",
     ("navigation.css",),
     (
-        *_PLAYED,
+        *_PLAYER,
         "navigation_data.js",
         "navigation_world.js",
         "navigation_lidar.js",
@@ -65,7 +65,7 @@ REPORT = Scene("report.html", "", ("report.css",), ("report_chart.js", "report.j
 
 
 def page(scene: Scene, data: Mapping[str, Any]) -> str:
-    """The whole file; data["title"] names it, and the scene's scripts find the rest."""
+    """Return the whole file; data["title"] is its title, and the scene's scripts read the rest."""
     scripts = [_read(name) for name in ("theme.js", *scene.scripts)]
     style = "\n".join(_read(name) for name in ("style.css", *scene.styles))
     parts = {
@@ -88,3 +88,11 @@ def _read(name: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def differenced(values: Sequence[float]) -> list[int]:
+    """Return whole numbers, differenced twice: along a smooth line they are small."""
+    whole = [round(value) for value in values]
+    for _ in range(2):
+        whole = [after - before for after, before in zip(whole, [0, *whole], strict=False)]
+    return whole

@@ -1,4 +1,4 @@
-"""The payoff matrix of a league as a picture: one SVG text that needs nothing else."""
+"""The payoff matrix of a league as a heat map: one SVG text that needs nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FONT = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
 
 
 def svg(payoff: Payoff) -> str:
-    """A heat map: score and games in each cell, orange below 50 %, blue above."""
+    """Return a heat map with score and games in each cell, orange below 50 %, blue above."""
     players = payoff.players
     names = [f"{place} {name}" for place, name in enumerate(players, start=1)]
     label = round(max((len(name) for name in names), default=0) * _LETTER) + 12
@@ -48,7 +48,7 @@ def svg(payoff: Payoff) -> str:
 
 
 def colour(score: float) -> tuple[int, int, int]:
-    """Red, green and blue (0 to 255), on straight lines from loss over even to win."""
+    """Return red, green and blue (0 to 255), on straight lines from loss over even to win."""
     end = _WIN if score >= 0.5 else _LOSS
     share = abs(2.0 * score - 1.0)
     red, green, blue = (
@@ -58,7 +58,7 @@ def colour(score: float) -> tuple[int, int, int]:
 
 
 def ink(background: tuple[int, int, int]) -> str:
-    """Black or white, whichever has the higher contrast (WCAG 2) on the background."""
+    """Return black or white, whichever has the higher contrast (WCAG 2) on the background."""
     red, green, blue = (_linear(channel / 255.0) for channel in background)
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     return "#000000" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "#ffffff"
@@ -92,7 +92,7 @@ def _cell(payoff: Payoff, row: str, column: str) -> str:
 
 
 def _scale(y: int) -> Iterator[str]:
-    """The meaning of the colours: 0 %, 10 %, ... 100 %."""
+    """Yield the legend of the colours: 0 %, 10 %, ... 100 %."""
     for step in range(_STEPS + 1):
         x = _EDGE + step * _STEP
         shade = _hex(colour(step / _STEPS))
@@ -116,7 +116,7 @@ def _text(text: str, y: int, size: int, fill: str) -> str:
 
 
 def _linear(channel: float) -> float:
-    """Light of an sRGB channel, both from 0 to 1."""
+    """Return the linear light of an sRGB channel, both from 0 to 1."""
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
 
 

@@ -1,4 +1,4 @@
-"""Recorded episodes of drone navigation as the data of their replay page."""
+"""The replay page of drone navigation: its HTML and the data of its episodes."""
 
 import math
 from collections.abc import Sequence
@@ -9,15 +9,14 @@ from torch import Tensor
 
 from navrl.envs.navigation.sim.moving_obstacles import BLOCK_HEIGHT_M, is_column, radius_m
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.view.graphs import differenced
-from navrl.view.html import NAVIGATION, page
+from navrl.view.html import NAVIGATION, differenced, page
 from navrl.view.navigation_recording import Landscape, Mover, NavigationRecording, Trip
 
-CENTI = 100.0  # lengths are told in centimetres
+CENTI = 100.0  # lengths are stored in centimetres
 MOST_SCANNED = 4_000_000  # ranges in a file; if there are more, only the chosen episode has a lidar
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-_FREE = "."  # begins a run of beams that met nothing; its length follows
-_WAYS = {  # of one trip to end, and of many
+_FREE = "."  # begins a sequence of beams that hit nothing; its length follows
+_ENDINGS = {  # of one trip in words, and of several
     "success": ("goal reached", "reached the goal"),
     "collision_static": ("hit an obstacle", "hit an obstacle"),
     "collision_moving": ("hit by a moving obstacle", "hit by a moving obstacle"),
@@ -29,14 +28,14 @@ _WAYS = {  # of one trip to end, and of many
 def navigation_page(
     recorded: NavigationRecording, chosen: int, *, title: str, subtitle: str
 ) -> str:
-    """The replay as one HTML file that begins with the trip of index `chosen`."""
+    """Return the replay as one HTML file that opens with the trip of index `chosen`."""
     return page(NAVIGATION, navigation_data(recorded, chosen, title=title, subtitle=subtitle))
 
 
 def navigation_data(
     recorded: NavigationRecording, chosen: int, *, title: str, subtitle: str
 ) -> dict[str, Any]:
-    """What the page's scripts read."""
+    """Return the data that the scripts of the page read."""
     params, trips = recorded.params, recorded.trips
     affordable = sum(trip.ranges_m.numel() for trip in trips) <= MOST_SCANNED
     return {
@@ -44,7 +43,7 @@ def navigation_data(
         "subtitle": subtitle,
         "params": _params(params),
         "chosen": chosen,
-        "outcomes": [{"kind": kind, "label": many} for kind, (_, many) in _WAYS.items()],
+        "outcomes": [{"kind": kind, "label": many} for kind, (_, many) in _ENDINGS.items()],
         "landscapes": [_landscape(landscape) for landscape in recorded.landscapes],
         "movers": _kinds(params),
         "trips": [
@@ -55,15 +54,15 @@ def navigation_data(
 
 
 def outcome(trip: Trip) -> str:
-    """What became of a trip, as in 'Goal reached after 12.3 s'."""
+    """Return the outcome of a trip in words, such as 'Goal reached after 12.3 s'."""
     end_s = trip.time_s[-1]
     if trip.reached_s is None:
         away_m = math.dist(trip.position_m[-1], trip.goal)
-        words = f"{_WAYS[trip.ended_by][0]} after {end_s:.1f} s, {away_m:.1f} m from the goal"
+        words = f"{_ENDINGS[trip.ended_by][0]} after {end_s:.1f} s, {away_m:.1f} m from the goal"
     else:
-        words = f"{_WAYS['success'][0]} after {trip.reached_s:.1f} s"
+        words = f"{_ENDINGS['success'][0]} after {trip.reached_s:.1f} s"
         if trip.ended_by not in ("success", "timeout"):
-            words += f", then {_WAYS[trip.ended_by][0]} after {end_s:.1f} s"
+            words += f", then {_ENDINGS[trip.ended_by][0]} after {end_s:.1f} s"
     return words[0].upper() + words[1:]
 
 
@@ -84,7 +83,7 @@ def _params(params: NavigationParams) -> dict[str, Any]:
 
 
 def _kinds(params: NavigationParams) -> dict[str, Any]:
-    """Width and kind of the moving obstacles, by their index."""
+    """Return width and kind of the moving obstacles, by their index."""
     index = torch.arange(params.moving.count)
     return {
         "radius": [round(radius, 3) for radius in radius_m(params.moving, index).tolist()],
@@ -94,7 +93,7 @@ def _kinds(params: NavigationParams) -> dict[str, Any]:
 
 
 def _landscape(landscape: Landscape) -> dict[str, list[list[int]]]:
-    """Per obstacle whole centimetres, and thousandths of a radian for its yaw."""
+    """Return every obstacle in whole centimetres, and its yaw in thousandths of a radian."""
     return {
         "boxes": [
             [*_centi(box[:4]), round(1e3 * box.yaw_rad), *_centi(box[5:])]
@@ -137,7 +136,7 @@ def _axes(names: Sequence[str], points: Sequence[Sequence[float]]) -> dict[str, 
 
 
 def _mover(mover: Mover) -> list[Any]:
-    """Which one, and then per knot milliseconds and centimetres."""
+    """Return the index of the obstacle, then milliseconds and centimetres per knot."""
     return [
         mover.which,
         [round(1e3 * time_s) for time_s in mover.time_s],
@@ -146,7 +145,7 @@ def _mover(mover: Mover) -> list[Any]:
 
 
 def _unwound(angles_rad: Sequence[float]) -> list[float]:
-    """Thousandths of a radian without jumps of a whole turn."""
+    """Return thousandths of a radian without jumps of a whole turn."""
     found = [angles_rad[0]]
     for angle_rad in angles_rad[1:]:
         found.append(found[-1] + math.remainder(angle_rad - found[-1], math.tau))
@@ -154,7 +153,10 @@ def _unwound(angles_rad: Sequence[float]) -> list[float]:
 
 
 def packed_ranges(ranges_m: Tensor, range_m: float) -> str:
-    """A character per range, ring after ring of every knot (K, beams, rings); runs of free beams are two."""
+    """Return a character per range, ring after ring of every knot (K, beams, rings).
+
+    A sequence of free beams takes two characters.
+    """
     last = len(_DIGITS) - 1
     levels = torch.round(ranges_m.transpose(1, 2).flatten() * (last / range_m))
     levels = torch.where(ranges_m.transpose(1, 2).flatten() < range_m, levels, last + 1.0)

@@ -1,4 +1,4 @@
-"""A recorded trip as one picture (PNG) or as a film (MP4): the world from above, and height over time."""
+"""Pictures (PNG) and films (MP4) of a recorded trip: the world from above, and height over time."""
 
 import importlib
 import math
@@ -11,7 +11,7 @@ import torch
 
 from navrl.envs.navigation.sim.moving_obstacles import radius_m
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.view.footage import INCHES, new_figure, save_film, save_still
+from navrl.view.figure import INCHES, new_figure, save_film, save_picture
 from navrl.view.navigation_page import outcome
 from navrl.view.navigation_recording import Box, Landscape, Mover, NavigationRecording, Point, Trip
 
@@ -30,20 +30,20 @@ class _Moment(NamedTuple):
 
 
 def write_png(recorded: NavigationRecording, trip: Trip, path: Path, *, title: str) -> None:
-    """The whole trip in one picture."""
+    """Write the whole trip as one picture."""
     figure, picture = _sheet(recorded, trip, f"{title}\n{outcome(trip)}")
     picture.show(trip.time_s[-1])
-    save_still(figure, path)
+    save_picture(figure, path)
 
 
 def write_mp4(recorded: NavigationRecording, trip: Trip, path: Path, *, title: str) -> None:
-    """The trip as a film, as fast as it was flown."""
+    """Write the trip as a film in real time."""
     figure, picture = _sheet(recorded, trip, title)
     save_film(figure, path, end_s=trip.time_s[-1], speed=_SPEED, show=picture.show)
 
 
 def _sheet(recorded: NavigationRecording, trip: Trip, title: str) -> tuple[Any, "_Picture"]:
-    """A figure with all that stays, and what moves on it."""
+    """Return a figure with everything that stays, and the artists that move."""
     figure = new_figure()
     axes, strip, bar = (figure.add_axes(place) for place in (_MAP, _STRIP, _BAR))
     _frame(axes, trip, title)
@@ -62,7 +62,7 @@ def _sheet(recorded: NavigationRecording, trip: Trip, title: str) -> tuple[Any, 
 
 
 def _frame(axes: Any, trip: Trip, title: str) -> None:
-    """Limits around the whole trip, the same scale along both axes."""
+    """Set limits around the whole trip, with the same scale along both axes."""
     places = [*trip.position_m, trip.start, trip.goal]
     x_m, y_m = ([place[axis] for place in places] for axis in (0, 1))
     upright = _MAP[3] * INCHES[1] / (_MAP[2] * INCHES[0])
@@ -78,7 +78,7 @@ def _frame(axes: Any, trip: Trip, title: str) -> None:
 
 
 def _draw_landscape(axes: Any, landscape: Landscape) -> None:
-    """Obstacles, the taller the darker; dashed those that hang in the air."""
+    """Draw the obstacles: the taller, the darker; dashed where they hang in the air."""
     collections = importlib.import_module("matplotlib.collections")
     shapes = [(_corners(box), box.bottom_m, box.top_m) for box in landscape.boxes]
     shapes += [
@@ -98,7 +98,7 @@ def _draw_landscape(axes: Any, landscape: Landscape) -> None:
 
 
 def _draw_heights(strip: Any, params: NavigationParams, trip: Trip) -> None:
-    """Height over time between floor and ceiling; where the shield was at work is tinted."""
+    """Draw height over time between floor and ceiling, tinted where the shield changed the action."""
     strip.plot(trip.time_s, [z for _, _, z in trip.position_m], color="#9db4d8", lw=1.2)
     for limit_m in (params.floor_m, params.ceiling_m):
         strip.axhline(limit_m, color=_LIMIT, lw=1.0, ls="--")
@@ -114,7 +114,7 @@ def _draw_heights(strip: Any, params: NavigationParams, trip: Trip) -> None:
 
 
 class _Picture:
-    """The artists that change from instant to instant."""
+    """The artists that change with time."""
 
     def __init__(self, axes: Any, strip: Any, params: NavigationParams, trip: Trip) -> None:
         collections = importlib.import_module("matplotlib.collections")
@@ -133,7 +133,7 @@ class _Picture:
         self._clock = axes.text(0.985, 1.02, "", transform=axes.transAxes, ha="right", fontsize=11)
 
     def show(self, time_s: float) -> list[Any]:
-        """Everything as it is at this time; the artists, lowest first."""
+        """Move all artists to where they are at this time, and return them, lowest first."""
         trip, now = self._trip, _moment(self._trip, time_s)
         knots = [*trip.position_m[: now.knot], now.position_m]
         lines = [[a[:2], b[:2]] for a, b in pairwise(knots)]
@@ -150,7 +150,7 @@ class _Picture:
 
 
 def _under_shield(knots: list[Point], changed_mps: list[float]) -> list[list[tuple[float, ...]]]:
-    """The parts of the path on which the shield was at work, each as one line."""
+    """Return the parts of the path on which the shield changed the action, each as one line."""
     parts: list[list[tuple[float, ...]]] = []
     working = False
     for before, after, changed in zip(knots, knots[1:], changed_mps[1:], strict=False):
@@ -163,7 +163,7 @@ def _under_shield(knots: list[Point], changed_mps: list[float]) -> list[list[tup
 
 
 def _moment(trip: Trip, time_s: float) -> _Moment:
-    """Where the drone is; between two knots a straight line will do for a picture."""
+    """Return the drone's position; between two knots a straight line is enough for a picture."""
     after = min(max(bisect_left(trip.time_s, time_s), 1), len(trip.time_s) - 1)
     share = _share(trip.time_s, after, time_s)
     x, y, z = (

@@ -1,7 +1,7 @@
-"""Recorded episodes of drone navigation: where everybody was, what the lidar saw, how it ended.
+"""Recordings of drone navigation: tracks of drone and obstacles, lidar ranges, and the outcome.
 
-All episodes are played together, an env each. Ten knots a second are kept, and the last decision of every
-episode: a drone accelerates so little that a cubic between two knots is right to a few millimetres.
+All episodes are played together, one per env. Ten knots a second are kept, and the last decision of every
+episode: a drone accelerates so little that a cubic between two knots is exact to a few millimetres.
 """
 
 import math
@@ -15,10 +15,10 @@ from navrl.envs.navigation.sim.advance import near_obstacles, sensed
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState, heading
 from navrl.envs.navigation.sim.static_obstacles import Worlds, is_present
-from navrl.view.playing import Act, decisions
+from navrl.view.episodes import Act, first_episodes
 
 KNOT_S = 0.1
-SIGHT_M = 12.0  # moving obstacles that never come so near are left out
+SIGHT_M = 12.0  # moving obstacles that never come this close are left out
 _KINK_MPS = 0.02  # a change of velocity that rounding does not explain
 
 Point = tuple[float, float, float]
@@ -47,7 +47,7 @@ class Cylinder(NamedTuple):
 
 
 class Landscape(NamedTuple):
-    """What stands in a world."""
+    """The obstacles that stand in a world."""
 
     boxes: list[Box]
     cylinders: list[Cylinder]
@@ -56,7 +56,7 @@ class Landscape(NamedTuple):
 class Mover(NamedTuple):
     """A moving obstacle; between two of its knots it flies straight and evenly."""
 
-    which: int  # tells its width and whether it is a column
+    which: int  # its index, which determines its width and whether it is a column
     time_s: list[float]
     x_m: list[float]
     y_m: list[float]
@@ -66,7 +66,7 @@ class Mover(NamedTuple):
 class Trip(NamedTuple):
     """One episode; lists have an entry per knot."""
 
-    number: int  # which episode of the seed
+    number: int  # of the episode, among those of the seed
     world: int  # index into the landscapes
     start: Point
     goal: Point
@@ -74,13 +74,9 @@ class Trip(NamedTuple):
     position_m: list[Point]
     velocity_mps: list[Point]
     beam0_rad: list[float]  # where the first beam of the lidar points
-    ranges_m: (
-        Tensor  # (knots, beams, rings) as the pilot was told: late and with errors, where there are
-    )
-    clearance_m: list[
-        float
-    ]  # from the middle of the drone to what is nearest, at most the lidar's range
-    changed_mps: list[float]  # by the shield, on average on the way to the knot; 0: it let all pass
+    ranges_m: Tensor  # (knots, beams, rings) as observed: with delay and errors, if there are any
+    clearance_m: list[float]  # from the drone's centre to the nearest obstacle, at most lidar range
+    changed_mps: list[float]  # by the shield, on average on the way to the knot; 0: no change
     movers: list[Mover]
     outcome: str  # the rate of the env that this episode counts for
     ended_by: str  # the last thing that happened: it may have reached its goal before
@@ -88,7 +84,7 @@ class Trip(NamedTuple):
 
 
 class NavigationRecording(NamedTuple):
-    """All of it."""
+    """The recording of all episodes."""
 
     params: NavigationParams
     landscapes: list[Landscape]
@@ -96,7 +92,7 @@ class NavigationRecording(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """What is kept of all envs after some decision; env axis last, on the CPU."""
+    """The recorded state of all envs after a decision; env axis last, on the CPU."""
 
     decision: int
     position: Tensor  # (3, N)
@@ -112,10 +108,10 @@ class _Frame(NamedTuple):
 
 
 def play_trips(env: Any, policy: Act, *, first: int) -> NavigationRecording:
-    """The first episode of every env; they are numbered from `first` on."""
+    """Play and record the first episode of every env; their numbers begin with `first`."""
     params: NavigationParams = env.params
     every = max(1, round(KNOT_S / params.decision_s))
-    played = decisions(env, policy)
+    played = first_episodes(env, policy)
     next(played)
     opening: NavigationState = env.navigation_state
     frames = [_frame(params, 0, opening)]
@@ -131,11 +127,11 @@ def play_trips(env: Any, policy: Act, *, first: int) -> NavigationRecording:
     worlds, index = torch.unique(opening.world.cpu(), return_inverse=True)
     trips = []
     for number, length in enumerate(lengths.tolist()):
-        mine = [f for f in frames if f.decision % every == 0 or f.decision == length]
-        mine = [_one(frame, number) for frame in mine if frame.decision <= length]
+        own = [f for f in frames if f.decision % every == 0 or f.decision == length]
+        own = [_of_env(frame, number) for frame in own if frame.decision <= length]
         outcome = next(name for name, rate in rates.items() if bool(rate[number]))
         start, goal = (_point(place[:, number]) for place in (opening.start, opening.goal))
-        trips.append(_trip(params, first + number, int(index[number]), start, goal, mine, outcome))
+        trips.append(_trip(params, first + number, int(index[number]), start, goal, own, outcome))
     landscapes = [_landscape(env.worlds.openings.worlds, world) for world in worlds.tolist()]
     return NavigationRecording(params, landscapes, trips)
 
@@ -159,7 +155,7 @@ def _frame(params: NavigationParams, decision: int, state: NavigationState) -> _
     return _Frame(decision, *(field.detach().cpu().clone() for field in kept[1:]))
 
 
-def _one(frame: _Frame, env: int) -> _Frame:
+def _of_env(frame: _Frame, env: int) -> _Frame:
     return _Frame(frame.decision, *(field[..., env] for field in frame[1:]))
 
 
@@ -172,7 +168,7 @@ def _trip(
     frames: list[_Frame],
     outcome: str,
 ) -> Trip:
-    """The episode of which these frames, of one env, are left."""
+    """Return the episode that these frames, all of one env, describe."""
     last = frames[-1]
     times_s = [frame.decision * params.decision_s for frame in frames]
     return Trip(
@@ -206,7 +202,7 @@ def _ended_by(params: NavigationParams, last: _Frame) -> str:
 
 
 def _changed(frames: list[_Frame]) -> list[float]:
-    """Differences of the sum over the decisions between two knots."""
+    """Return the mean change per decision between two knots."""
     means = [
         float(after.changed - before.changed) / (after.decision - before.decision)
         for before, after in pairwise(frames)
@@ -215,7 +211,7 @@ def _changed(frames: list[_Frame]) -> list[float]:
 
 
 def _movers(frames: list[_Frame], times_s: list[float]) -> list[Mover]:
-    """Those that come near, at the knots where they turn."""
+    """Return the moving obstacles that come near, at the knots where they turn."""
     places = torch.stack([frame.movers for frame in frames])  # (K, 3, D)
     drone = torch.stack([frame.position for frame in frames])
     apart_m = (places[:, :2] - drone[:, :2, None]).square().sum(1).sqrt()

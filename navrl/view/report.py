@@ -1,21 +1,23 @@
-"""What a report shows of runs: which charts there are, and which lines are in them."""
+"""The data of the report page: sections, charts, and the curves of runs with means and deviations."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from navrl.view.curves import Axis, Band, axis, band, curve
-
 _BOUNDS = ("_low", "_high")
-_PAID = "_mean"  # ends the names of what agents are paid a step; other rewards are of episodes
-_TOLD_ELSEWHERE = ("episode/count", "eval/policy_version", "sync/policy_version", "time/eta_s")
+_PER_STEP = "_mean"  # suffix of rewards of an agent per step; other rewards are of episodes
+_SHOWN_ELSEWHERE = ("episode/count", "eval/policy_version", "sync/policy_version", "time/eta_s")
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
 
 
 class Run(NamedTuple):
-    """A run's records."""
+    """The records of one run."""
 
     name: str
-    label: str  # runs that differ in their seed only have the same
+    label: str  # equal for runs that differ in their seed only
     seed: int
     state: str
     objective: str
@@ -24,7 +26,7 @@ class Run(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The runs of one label."""
+    """The runs with one label."""
 
     label: str
     tone: int  # its colour in the page
@@ -32,24 +34,24 @@ class Group(NamedTuple):
 
 
 def report(runs: Sequence[Run], *, title: str, subtitle: str) -> dict[str, Any]:
-    """Everything that the page needs."""
+    """Return the data that the scripts of the page read."""
     labels = list(dict.fromkeys(run.label for run in runs))
     groups = [
         Group(label, tone, [run for run in runs if run.label == label])
         for tone, label in enumerate(labels)
     ]
     on = axis([run.rows for run in runs])
-    drawn = _Drawn(groups, on)
+    charts = _Charts(groups, on)
     names = list(dict.fromkeys(key for run in runs for row in run.rows for key in row))
     names = [name for name in names if "/" in name and not name.endswith(_BOUNDS)]
     sections = [
-        _section("Learning", _LEARNING, drawn.learning(names)),
-        _section("Reward", _REWARD, drawn.rewards(names)),
-        _section("Skills", _SKILLS, drawn.skills(names)),
-        _section("Rounds", _ROUNDS, drawn.rounds(names)),
-        _section("Performance", _PERFORMANCE, drawn.performance(names)),
-        _section("Updates", "", drawn.singly(names, _is_of_updates), folded=True),
-        _section("Everything else", "", drawn.rest(names), folded=True),
+        _section("Learning", _LEARNING, charts.learning(names)),
+        _section("Reward", _REWARD, charts.rewards(names)),
+        _section("Skills", _SKILLS, charts.skills(names)),
+        _section("Rollouts", _ROLLOUTS, charts.rollouts(names)),
+        _section("Performance", _PERFORMANCE, charts.performance(names)),
+        _section("Updates", "", charts.singly(names, _is_of_updates), folded=True),
+        _section("Everything else", "", charts.rest(names), folded=True),
     ]
     return {
         "title": title,
@@ -68,21 +70,27 @@ _LEARNING = (
     "Episodes that ended while training, and dashed the evaluations with the most probable actions. A band "
     "is one standard deviation over runs to either side of their mean; thin lines are the runs."
 )
-_REWARD = "What each term added to the return of an episode, and what agents were paid a step."
-_SKILLS = "How often each skill was chosen, whether choices changed, and how far skills can be told apart."
-_ROUNDS = "Log-probs replayed before learning, and decisions by what ended them: all by one policy version."
-_PERFORMANCE = "Speed, where the time of a round went, and memory."
+_REWARD = (
+    "Contribution of each term to the return of an episode, and the reward of agents per step."
+)
+_SKILLS = (
+    "Share of each skill, changes of choice, and the information between skills and observations."
+)
+_ROLLOUTS = (
+    "Log-probs recomputed before learning, and decisions by why they ended, of one policy version."
+)
+_PERFORMANCE = "Speed, the parts of the time of an iteration, and memory."
 
 
-class _Drawn:
-    """Charts of the groups on their axis."""
+class _Charts:
+    """The charts of the groups on their axis."""
 
     def __init__(self, groups: Sequence[Group], on: Axis) -> None:
         self._groups, self._on = groups, on
-        self._used: set[str] = set(_TOLD_ELSEWHERE)
+        self._used: set[str] = set(_SHOWN_ELSEWHERE)
 
     def learning(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """The objectives first, then return and length, then every other statistic of episodes."""
+        """Yield the objectives, then return and length, then every other statistic of episodes."""
         objectives = [f"episode/{group.runs[0].objective}" for group in self._groups]
         first = dict.fromkeys([*objectives, "episode/return", "episode/length"])
         others = [name for name in names if name.startswith("episode/")]
@@ -91,47 +99,47 @@ class _Drawn:
             beside = name.replace("episode/", "eval/", 1)
             if name in self._used or not {name, beside} & set(names):
                 continue
-            lines = self._lines(name, each=True) + self._lines(beside, dashed=True)
+            lines = self._lines(name, with_runs=True) + self._lines(beside, dashed=True)
             yield _chart(name.removeprefix("episode/"), lines)
 
     def rewards(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """One chart for each group, in which the terms are the lines."""
-        found = [name for name in names if name.startswith("reward/")]
-        terms = [name for name in found if not name.endswith(_PAID)]
-        paid = [name for name in found if name.endswith(_PAID)]
+        """Yield one chart for each group, in which the terms are the lines."""
+        rewards = [name for name in names if name.startswith("reward/")]
+        terms = [name for name in rewards if not name.endswith(_PER_STEP)]
+        per_step = [name for name in rewards if name.endswith(_PER_STEP)]
         yield from self._by_group("by term, of an episode", terms)
-        yield from self._by_group("paid to agents, a step", paid)
+        yield from self._by_group("of agents, per step", per_step)
 
     def skills(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Shares of skills on top of each other, and what else is known of them."""
+        """Yield stacked shares of skills, then every other metric of skills."""
         for title, start in (("skills of the team", "Z"), ("skills of agents", "z")):
             known = [name for name in names if name.startswith(f"skill/usage_{start}_")]
             yield from self._by_group(f"{title}, share of decisions", known, kind="stack")
         rest = ("switches", "distinct_frac", "entropy_team", "entropy_indiv", "mi_team", "mi_indiv")
-        yield from self.singly(names, lambda name: name in [f"skill/{one}" for one in rest])
+        yield from self.singly(names, lambda name: name in [f"skill/{metric}" for metric in rest])
         yield from self.singly(names, lambda name: name.startswith("skill/"))
 
-    def rounds(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Proofs that a round was learned from by the policy that collected it."""
+    def rollouts(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the checks that the policy that learned from a rollout also collected it."""
         reasons = [name for name in names if name.startswith("sync/high_by_reason/")]
-        yield from self._by_group("decisions by what ended them", reasons, kind="stack")
+        yield from self._by_group("decisions by the reason they ended", reasons, kind="stack")
         yield from self.singly(names, lambda name: name.startswith("sync/"))
 
     def performance(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Speed, times on top of each other, memory."""
+        """Yield speed, stacked times, and memory."""
         yield from self.singly(names, lambda name: name in ("time/fps", "time/collect_fps"))
         times = [f"time/{part}" for part in _TIMES if f"time/{part}" in names]
-        yield from self._by_group("where time goes, seconds of a round", times, kind="sum")
+        yield from self._by_group("seconds of an iteration, by part", times, kind="sum")
         yield from self.singly(names, lambda name: name.startswith(("memory/", "time/")))
 
     def rest(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Whatever an env or a curriculum has logged beside that."""
+        """Yield every remaining metric that an env or a curriculum has logged."""
         yield from self.singly(names, lambda name: True)
 
     def singly(
         self, names: Sequence[str], wanted: Callable[[str], bool]
     ) -> Iterator[dict[str, Any]]:
-        """One chart for each metric that has none yet, in which the groups are the lines."""
+        """Yield one chart for each metric that has none yet, in which the groups are the lines."""
         for name in names:
             if wanted(name) and name not in self._used:
                 yield _chart(name, self._lines(name))
@@ -139,7 +147,7 @@ class _Drawn:
     def _by_group(
         self, title: str, metrics: Sequence[str], kind: str = "lines"
     ) -> Iterator[dict[str, Any]]:
-        """One chart for each group that knows the metrics, in which they are the lines."""
+        """Yield one chart for each group that has the metrics, in which they are the lines."""
         for group in self._groups:
             lines = [
                 _line(_short(name), tone, self._band(group, name)[0])
@@ -151,16 +159,16 @@ class _Drawn:
         self._used |= set(metrics)
 
     def _lines(
-        self, name: str, *, each: bool = False, dashed: bool = False
+        self, name: str, *, with_runs: bool = False, dashed: bool = False
     ) -> list[dict[str, Any]]:
-        """A line for each group that knows the metric."""
+        """Return a line for each group that has the metric."""
         self._used.add(name)
         lines = []
         for group in self._groups:
             found, curves = self._band(group, name)
             label = f"{group.label}, evaluated" if dashed else group.label
             line = _line(label, group.tone, found) | {"dashed": dashed}
-            if each and len(curves) > 1:
+            if with_runs and len(curves) > 1:
                 line["each"] = curves
             lines.append(line)
         return [line for line in lines if _known(line)]
@@ -179,7 +187,7 @@ def _is_of_updates(name: str) -> bool:
 
 
 def _short(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(_PAID).removeprefix("usage_")
+    return name.rpartition("/")[2].removesuffix(_PER_STEP).removeprefix("usage_")
 
 
 def _line(label: str, tone: int, found: Band) -> dict[str, Any]:
@@ -195,17 +203,17 @@ def _chart(title: str, lines: list[dict[str, Any]], kind: str = "lines") -> dict
 
 
 def _section(
-    title: str, told: str, charts: Iterator[dict[str, Any]], *, folded: bool = False
+    title: str, text: str, charts: Iterator[dict[str, Any]], *, folded: bool = False
 ) -> dict[str, Any]:
-    drawn = [chart for chart in charts if chart["lines"]]
-    return {"title": title, "told": told, "folded": folded, "charts": drawn}
+    shown = [chart for chart in charts if chart["lines"]]
+    return {"title": title, "text": text, "folded": folded, "charts": shown}
 
 
 def _row(run: Run, group: Group) -> dict[str, Any]:
-    """A line of the table of runs."""
+    """Return a row of the table of runs."""
     seconds = [row["time/iteration"] for row in run.rows if "time/iteration" in row]
     frames = [row["frames"] for row in run.rows]
-    settled = sum(seconds[1:])  # the first round compiles
+    settled = sum(seconds[1:])  # the first iteration compiles
     return {
         "name": run.name,
         "tone": group.tone,
@@ -218,7 +226,7 @@ def _row(run: Run, group: Group) -> dict[str, Any]:
 
 
 def _finals(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """The final evaluations: of every group the mean over runs, and every run's."""
+    """Return the final evaluations of every group: the mean over runs, and the values of the runs."""
     found: list[dict[str, Any]] = []
     for group in groups:
         objective = group.runs[0].objective
@@ -245,3 +253,66 @@ def _finals(groups: Sequence[Group]) -> list[dict[str, Any]]:
 def _is_final(key: str, objective: str) -> bool:
     parts = key.split("/")
     return len(parts) == 3 and parts[0] == "eval" and parts[2] in (objective, "return")
+
+
+# ---- curves over frames, with means and deviations over runs ---------------------------------------
+
+Numbers = list[float | None]  # None where a run has no value
+
+_MOST_POINTS = 240
+_DIGITS = 5
+
+
+class Axis(NamedTuple):
+    """An axis of equal steps of frames; a row within a step counts as logged at the end of the step."""
+
+    frames: float  # of a step
+    points: int
+
+    @property
+    def ends(self) -> list[int]:
+        """Return the frames at which the steps end."""
+        return [round(self.frames * (step + 1)) for step in range(self.points)]
+
+    def place(self, frames: float) -> int:
+        """Return the step that contains these frames."""
+        return min(max(math.ceil(frames / self.frames - 1e-9) - 1, 0), self.points - 1)
+
+
+class Band(NamedTuple):
+    """The mean over runs and their sample standard deviation, which is None for a single run."""
+
+    mean: Numbers
+    deviation: Numbers
+
+
+def axis(rows: Sequence[Sequence[dict[str, float]]]) -> Axis:
+    """Return an axis with as many steps as the longest run has iterations, up to what a screen can show."""
+    most = max((row["frames"] for run in rows for row in run), default=1.0)
+    iterations = max((len({row["frames"] for row in run}) for run in rows), default=1)
+    points = max(min(iterations, _MOST_POINTS), 1)
+    return Axis(max(most, 1.0) / points, points)
+
+
+def curve(rows: Sequence[dict[str, float]], metric: str, on: Axis) -> Numbers:
+    """Return the mean of a metric over the rows of each step, for one run."""
+    found: list[list[float]] = [[] for _ in range(on.points)]
+    for row in rows:
+        value = row.get(metric, math.nan)
+        if math.isfinite(value):
+            found[on.place(row["frames"])].append(value)
+    return [_rounded(fmean(values)) if values else None for values in found]
+
+
+def band(curves: Sequence[Numbers]) -> Band:
+    """Return mean and deviation of several curves, step by step, over the runs that have a value."""
+    columns = [[value for value in step if value is not None] for step in zip(*curves, strict=True)]
+    return Band(
+        [_rounded(fmean(values)) if values else None for values in columns],
+        [_rounded(stdev(values)) if len(values) > 1 else None for values in columns],
+    )
+
+
+def _rounded(value: float) -> float:
+    """Return the value with as many digits as a picture needs."""
+    return float(f"{value:.{_DIGITS}g}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from navrl.view.fight import fight_page
-from navrl.view.recording import recording
+from navrl.view.combat_page import combat_page
+from navrl.view.combat_recording import recording
 from tests.view.fights import brawl, duel, sketch
 
 _FLAGS = (
@@ -42,7 +42,7 @@ def pages(tmp_path_factory):
     """Replays on disk, by name."""
     folder = tmp_path_factory.mktemp("pages")
     for name, (params, states, _) in {"duel": duel(), "brawl": brawl()}.items():
-        text = fight_page(
+        text = combat_page(
             recording(params, states), sketch, title=name, subtitle="seed 1", pilots=("ace", "bob")
         )
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from navrl.view.fight import fight_page
-from navrl.view.recording import recording
+from navrl.view.combat_page import combat_page
+from navrl.view.combat_recording import recording
 from tests.view.fights import duel, sketch
 
 pytestmark = pytest.mark.browser
@@ -256,7 +256,7 @@ def test_a_phone_shows_everything_and_scrolls_one_way_only(show, name):
 def test_text_from_outside_stays_text(show, tmp_path):
     evil = "</script><img src=x onerror=document.title='taken'><b id=taken>"
     params, states, _ = duel()
-    text = fight_page(
+    text = combat_page(
         recording(params, states), sketch, title=evil, subtitle=evil, pilots=(evil, evil)
     )
     (tmp_path / "evil.html").write_text(text, encoding="utf-8")

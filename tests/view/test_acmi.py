@@ -6,7 +6,7 @@ import re
 import pytest
 
 from navrl.view.acmi import acmi
-from navrl.view.recording import recording
+from navrl.view.combat_recording import recording
 from tests.view.fights import brawl, duel
 
 

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from navrl.view.curves import Axis, axis, band, curve
-from navrl.view.report import Run, report
+from navrl.view.report import Axis, Run, axis, band, curve, report
 
 
 def rows(*values, metric="episode/win", every=10):

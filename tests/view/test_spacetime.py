@@ -1,4 +1,4 @@
-"""The drawing data: plain, complete, in world coordinates, and true of the fight that follows."""
+"""The graph data: plain, complete, in world coordinates, and true of the fight that follows."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import torch
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.reach import ANGLES, SPEEDS, reach_table
 from navrl.envs.combat.sim.spacetime import best_escape
-from navrl.view.spacetime import drawing, nearest_enemy
+from navrl.view.spacetime import nearest_enemy, spacetime_graph
 from tests.envs.combat.sim.duels import (
     env_rows,
     motion_of,
@@ -30,7 +30,7 @@ def graph():
     state = opening(
         PARAMS, [(1.0, 2.0, 3.0, 250.0), NORTH[0][0]], [(4e4, 5.0, 6.0, 250.0), NORTH[1][0]]
     )
-    return drawing(PARAMS, state, 1, 0)
+    return spacetime_graph(PARAMS, state, 1, 0)
 
 
 def test_it_is_plain_data(graph):
@@ -94,7 +94,7 @@ def test_a_predicted_hit_is_the_hit_that_follows():
     start = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(14e3, 2e3, 180.0, 320.0)])
     states, _ = play(PARAMS, start, 3, first={"fire": [False, True]}, rudder=[0.3, 0.0])
     state = states[-1]
-    (missile,) = drawing(PARAMS, state, 0, 0)["missiles"]
+    (missile,) = spacetime_graph(PARAMS, state, 0, 0)["missiles"]
     assert (missile["carrier"], missile["target"]) == (1, 0)
     assert missile["hits"] is True
     assert missile["miss_m"] < 100
@@ -116,7 +116,7 @@ def test_a_predicted_hit_is_the_hit_that_follows():
 def test_a_missile_that_is_outrun_misses_and_pales():
     state = opening(PARAMS, [(0.0, 0.0, 0.0, 450.0)], [(-60e3, 0.0, 0.0, 300.0)])
     state = put_missile(state, 1, target=0, at=(-9e3, 0.0, 0.0, 600.0), age_ticks=150)
-    (missile,) = drawing(PARAMS, state, 0, 0)["missiles"]
+    (missile,) = spacetime_graph(PARAMS, state, 0, 0)["missiles"]
     assert missile["hits"] is False
     # 1 / v grows by 6.125e-5 per second: 600 m/s drop to the target's 470 m/s in 7.5 s, to 340 in 20.8 s.
     assert 6.0 < missile["time_s"] < 9.0
@@ -128,7 +128,7 @@ def test_a_missile_that_is_outrun_misses_and_pales():
             motion=motion_of([(0.0, 0.0, 180.0, 300.0)], [(-60e3, 0.0, 0.0, 300.0)])
         )
     )
-    (missile,) = drawing(PARAMS, closing, 0, 0)["missiles"]
+    (missile,) = spacetime_graph(PARAMS, closing, 0, 0)["missiles"]
     # 345 m/s lose 7.3 m/s every second: below 340 after 0.7 s.
     first = missile["line"][missile["no_threat_from"]][2]
     assert 0.6 < first < 1.3
@@ -143,7 +143,7 @@ def test_only_missiles_at_me_are_drawn():
     state = put_missile(state, 2, target=0, at=at, age_ticks=90)
     state = put_missile(state, 3, channel=1, target=0, at=at, age_ticks=90)
     state = put_missile(state, 3, channel=0, target=1, at=at, age_ticks=90)
-    drawn = [drawing(params, state, 0, me)["missiles"] for me in range(4)]
+    drawn = [spacetime_graph(params, state, 0, me)["missiles"] for me in range(4)]
     assert [[m["carrier"] for m in found] for found in drawn] == [[2, 3], [3], [], []]
     assert {m["target"] for found in drawn for m in found} == {0, 1}
 
@@ -156,4 +156,4 @@ def test_the_enemy_is_the_nearest_that_lives():
     alive = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 0]]).bool()
     state = state._replace(aircraft=state.aircraft._replace(alive=alive))
     assert [nearest_enemy(params, state, env, 0) for env in range(3)] == [2, 3, 2]
-    assert drawing(params, env_rows(state, [1]), 0, 0)["enemy"] == 3
+    assert spacetime_graph(params, env_rows(state, [1]), 0, 0)["enemy"] == 3

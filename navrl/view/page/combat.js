@@ -96,11 +96,11 @@ class CombatScene {
     const graph = graphs.at(instant, this.selected);
     const enemy = graph ? now.aircraft[graph.enemy] : this.fight.enemyOf(now, this.selected);
     const strong = new Set([own.index, enemy.index]);
-    const bodies = now.aircraft.filter((craft) => craft.alive).map((craft) => ({
+    const aircraft = now.aircraft.filter((craft) => craft.alive).map((craft) => ({
       ...craft, strong: strong.has(craft.index),
       label: strong.has(craft.index) ? `${craft.name}  M ${craft.mach.toFixed(2)}` : "",
     }));
-    this.graph.draw(graph, bodies, { own: own.colour, enemy: enemy.colour });
+    this.graph.draw(graph, aircraft, { own: own.colour, enemy: enemy.colour });
     const past = instant < time - 0.01;
     const moment = past ? `, as it was at ${clockText(instant)}` : "";
     const title = `${own.name} under the reach of ${enemy.name}${moment}`;

@@ -1,5 +1,5 @@
 "use strict";
-/* What is true of a recorded fight at any time, between decisions too. */
+/* The state of a recorded fight at any time, interpolated between decisions. */
 
 const GRAVITY_MPS2 = 9.8;
 

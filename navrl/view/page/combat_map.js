@@ -55,7 +55,7 @@ class CombatMap {
     };
   }
 
-  /** Who was touched; the dead only where nobody else is near. */
+  /** The aircraft that was tapped; a dead one only where no other is near. */
   nearest(x, y) {
     const plane = this.plane;
     const near = this.now.aircraft
@@ -159,7 +159,7 @@ class CombatMap {
     pen.setLineDash([]);
   }
 
-  // ---- bodies ---------------------------------------------------------------------------------------
+  // ---- aircraft and missiles ---------------------------------------------------------------------------------------
 
   arrow({ x, y, heading }, size, tail) {
     const { pen, plane } = this;
@@ -203,7 +203,7 @@ class CombatMap {
     pen.stroke();
   }
 
-  /** Where missiles and aircraft ended. */
+  /** The places at which missiles and aircraft ended. */
   drawMarks(time) {
     for (const { track, ending } of this.fight.missiles) {
       if (ending === "miss" && track.end <= time && time < track.end + MARK_FADES_S) {

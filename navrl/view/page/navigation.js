@@ -87,7 +87,7 @@ class NavigationScene {
     this.jumped = true;
   }
 
-  /** The head of the page says what is shown. */
+  /** Write the heading of the page. */
   name() {
     const { trip, trips, showsAll } = this;
     const [first, last] = [trips[0].number, trips[trips.length - 1].number];
@@ -152,7 +152,7 @@ class NavigationScene {
     this.gallery.draw(time, this.trip.index);
     const { hovered } = this.gallery;
     const hint = "Choose an episode to see it in full";
-    element("gallery-told").textContent = hovered === null ? hint : captionOf(this.trips[hovered]);
+    element("gallery-hint").textContent = hovered === null ? hint : captionOf(this.trips[hovered]);
     return false;
   }
 }

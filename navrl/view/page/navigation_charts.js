@@ -1,5 +1,5 @@
 "use strict";
-/* What changes along a trip, over time: speed, height, clearance, distance to the goal. */
+/* Charts of a trip over time: speed, height, clearance, distance to the goal. */
 
 const CHART_EDGE = { left: 40, right: 14, top: 30, between: 28, bottom: 22 }; // pixels
 const TIME_STEPS_S = [1, 2, 5, 10, 20, 60]; // spacings of the time axis

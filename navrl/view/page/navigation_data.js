@@ -1,5 +1,5 @@
 "use strict";
-/* What is true of a recorded trip at any time, between its knots too. Metres, seconds, radians. */
+/* The state of a recorded trip at any time, interpolated between its knots. Metres, seconds, radians. */
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const FREE = 255; // a beam that met nothing

@@ -3,7 +3,7 @@
 
 const GROUND_M = 0.06; // a beam that ends no higher has met the ground
 
-/** What can be shown: nearest, every ring, nothing. */
+/** The modes of the display: nearest, every ring, nothing. */
 function lidarModes({ elevations }) {
   const rings = elevations.map((angle, ring) => {
     const degrees = Math.round((angle * 180) / Math.PI);
@@ -12,7 +12,7 @@ function lidarModes({ elevations }) {
   return [{ ring: "nearest", label: "nearest" }, ...rings, { ring: "none", label: "off" }];
 }
 
-/** Where the beams end: [{x, y, kind}] counter-clockwise; kind: hit, ground or free. */
+/** The ends of the beams: [{x, y, kind}] counter-clockwise; kind: hit, ground or free. */
 function beamEnds(trip, now, ring) {
   const scan = ring === "none" ? null : trip.scanAt(now);
   if (!scan) return [];

@@ -129,7 +129,7 @@ class NavigationMap {
     pen.lineCap = "butt";
   }
 
-  // ---- what moves ---------------------------------------------------------------------------------
+  // ---- drone and moving obstacles ---------------------------------------------------------------------------------
 
   drawMovers(movers) {
     const { pen, plane, now } = this;
@@ -154,7 +154,7 @@ class NavigationMap {
     }
   }
 
-  /** As long as the way of the next moment, from the middle of a body. */
+  /** An arrow as long as the way of the next moment, from the centre. */
   arrow({ x, y, vx, vy }, colour, alpha) {
     const { pen, plane } = this;
     const [dx, dy] = [vx * ARROW_S * plane.scale, -vy * ARROW_S * plane.scale];
@@ -178,7 +178,7 @@ class NavigationMap {
     pen.restore();
   }
 
-  /** Its body in full size, and within it what it looks like. */
+  /** The drone in full size, and a symbol within it. */
   drawDrone() {
     const { pen, plane, now, trip } = this;
     const [x, y] = [plane.toX(now.x), plane.toY(now.y)];
@@ -220,7 +220,7 @@ class NavigationMap {
     }
   }
 
-  // ---- where everything is ------------------------------------------------------------------------
+  // ---- positions ------------------------------------------------------------------------
 
   goalInSight() {
     const { plane, trip } = this;
@@ -288,8 +288,8 @@ function pathBetween(trip, from, to) {
 }
 
 function boundsOfDrone({ x, y, vx, vy }, room) {
-  const [ahead, aside] = [x + vx * AHEAD_S, y + vy * AHEAD_S];
-  return { left: ahead - room, right: ahead + room, bottom: aside - room, top: aside + room };
+  const [aheadX, aheadY] = [x + vx * AHEAD_S, y + vy * AHEAD_S];
+  return { left: aheadX - room, right: aheadX + room, bottom: aheadY - room, top: aheadY + room };
 }
 
 function boundsOfTrip({ start, goal, x, y }) {

@@ -1,23 +1,23 @@
 "use strict";
-/* Words about a trip, and the buttons that choose another. */
+/* Sentences about a trip, and the buttons that choose another. */
 
 /** A few short sentences about the instant, the urgent ones marked. */
 function situation(trip, now, movers) {
   const { bodyRadius, floor, ceiling } = trip.params;
-  const told = [["who", `episode ${trip.number}`]];
-  told.push(["", `${now.speed.toFixed(1)} m/s at ${now.z.toFixed(1)} m`]);
+  const lines = [["who", `episode ${trip.number}`]];
+  lines.push(["", `${now.speed.toFixed(1)} m/s at ${now.z.toFixed(1)} m`]);
   if (Math.min(now.z - floor, ceiling - now.z) < bodyRadius) {
-    told.push(["urgent", now.z - floor < ceiling - now.z ? "near the floor" : "near the ceiling"]);
+    lines.push(["urgent", now.z - floor < ceiling - now.z ? "near the floor" : "near the ceiling"]);
   }
   const near = movers.filter((mover) => mover.near);
   if (near.length) {
     const gap = Math.max(0, near[0].away - near[0].radius);
-    told.push(["", `${near.length} moving perceived, nearest ${gap.toFixed(1)} m`]);
+    lines.push(["", `${near.length} moving perceived, nearest ${gap.toFixed(1)} m`]);
   }
-  if (now.clearance < 2 * bodyRadius) told.push(["urgent", `only ${now.clearance.toFixed(2)} m clear`]);
-  if (now.changed) told.push(["shield", `shield: ${now.changed.toFixed(1)} m/s changed`]);
-  if (trip.reached !== null && now.time >= trip.reached) told.push(["calm", `goal reached at ${clockText(trip.reached)}`]);
-  return told.map(([kind, text]) => spanOf(text, kind));
+  if (now.clearance < 2 * bodyRadius) lines.push(["urgent", `only ${now.clearance.toFixed(2)} m clear`]);
+  if (now.changed) lines.push(["shield", `shield: ${now.changed.toFixed(1)} m/s changed`]);
+  if (trip.reached !== null && now.time >= trip.reached) lines.push(["calm", `goal reached at ${clockText(trip.reached)}`]);
+  return lines.map(([kind, text]) => spanOf(text, kind));
 }
 
 function spanOf(text, kind) {
@@ -27,7 +27,7 @@ function spanOf(text, kind) {
   return span;
 }
 
-/** How many episodes ended how, in the colours that stand for it. */
+/** The number of episodes by outcome, in the colours of the outcomes. */
 function tallyOf(outcomes, trips) {
   return outcomes.map(({ kind, label }) => {
     const count = trips.filter((trip) => trip.kind === kind).length;
@@ -54,7 +54,7 @@ function captionOf(trip) {
   return `Episode ${trip.number}: ${trip.outcome[0].toLowerCase()}${trip.outcome.slice(1)}`;
 }
 
-/** What happened when, for the time line. */
+/** Events as marks for the time line. */
 function marksOf(trip) {
   const colour = OUTCOME_COLOURS[trip.endedBy];
   const marks = trip.interventions.map(({ from, to }) => ({

@@ -1,5 +1,5 @@
 "use strict";
-/* What stands in a world, seen from above: on the map, and in miniature. */
+/* The obstacles of a world, seen from above: on the map, and in miniature. */
 
 const TALL_M = 6; // and more: the brightest
 const [LOW_COLOUR, TALL_COLOUR] = ["#24384d", "#a9c0d8"];
@@ -53,7 +53,7 @@ function speedColour(speed, fastest) {
   return SPEED_COLOURS[Math.round(clamp(speed / fastest, 0, 1) * (SPEED_COLOURS.length - 1))];
 }
 
-/** Where a solid is as seen from a body: "below", "above" or "level" with it. */
+/** The place of an obstacle relative to the drone: "below", "above" or "level". */
 function relationTo({ bottom, top }, z, radius) {
   if (top < z - radius) return "below";
   return bottom > z + radius ? "above" : "level";
@@ -156,7 +156,7 @@ function dot(pen, x, y, radius) {
   pen.arc(x, y, radius, 0, 2 * Math.PI);
 }
 
-/** How a trip ended, as a sign: a disc, a cross, a ring with a cross, a triangle, a square. */
+/** The outcome of a trip as a sign: a disc, a cross, a ring with a cross, a triangle, a square. */
 function drawEnding(pen, x, y, kind, size) {
   pen.strokeStyle = pen.fillStyle = OUTCOME_COLOURS[kind];
   pen.lineWidth = Math.max(1.5, size / 2.6);

@@ -1,12 +1,12 @@
 "use strict";
-/* The clock of a replay and everything that moves it. What is shown is the scene's business:
+/* The clock of a replay and everything that moves it. The scene decides the contents:
    scene.duration           seconds; after a change of these three call player.load()
    scene.marks              [{time, lane, kind, colour, label}] on the time line
    scene.bands              [{from, to, lane, colour}] below them
    scene.speed              seconds of the scene per second, to begin with
    scene.keys               [[key, what it does, () => ..., name on the list]]; without a text it is not listed
    scene.draw(time, step)   draws the instant; step: seconds since the last picture, Infinity after a
-                            jump; returns true to be asked again */
+                            jump; returns true to be called again */
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 const PLAY_ICON = "M7 4v16l13-8z";
@@ -126,7 +126,7 @@ class Player {
     this.load();
   }
 
-  /** The scene tells another story from now on. */
+  /** Take over the contents of the scene after a change. */
   load() {
     const { duration, marks, bands } = this.scene;
     element("scrub").max = String(duration);

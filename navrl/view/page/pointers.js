@@ -1,5 +1,5 @@
 "use strict";
-/* Mouse, wheel and fingers on a canvas, told as dragging, zooming and tapping. */
+/* Mouse, wheel and fingers on a canvas, reported as dragging, zooming and tapping. */
 
 const TAP_DISTANCE = 6; // pixels a finger may slip
 

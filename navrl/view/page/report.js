@@ -12,7 +12,7 @@ function made(kind, name, ...inside) {
   return node;
 }
 
-/** "0.975 ± 0.012", or a dash for what is not known. */
+/** "0.975 ± 0.012", or a dash for an unknown value. */
 function meanText(mean, deviation) {
   if (mean === null || mean === undefined) return "-";
   return deviation === null || deviation === undefined ? numberText(mean) : `${numberText(mean)} ± ${numberText(deviation)}`;
@@ -92,11 +92,11 @@ function card(chart) {
   return node;
 }
 
-function section(told) {
-  const cards = made("div", "cards", ...told.charts.map(card));
-  const says = told.told ? [made("p", "told", told.told)] : [];
-  if (!told.folded) return made("section", "", made("h2", "", told.title), ...says, cards);
-  const fold = made("details", "", made("summary", "", `${told.title} (${told.charts.length})`), ...says, cards);
+function section(content) {
+  const cards = made("div", "cards", ...content.charts.map(card));
+  const text = content.text ? [made("p", "section-text", content.text)] : [];
+  if (!content.folded) return made("section", "", made("h2", "", content.title), ...text, cards);
+  const fold = made("details", "", made("summary", "", `${content.title} (${content.charts.length})`), ...text, cards);
   fold.addEventListener("toggle", drawAll);
   return made("section", "", fold);
 }

@@ -1,5 +1,5 @@
 "use strict";
-/* A chart in SVG: means with bands, single runs, or parts on top of each other; what is under the pointer is told. */
+/* A chart in SVG: means with bands, single runs, or parts on top of each other; values under the pointer are shown. */
 
 const TONES = ["#4ba6ff", "#ff8a5c", "#8fe3c0", "#ffd34d", "#ff7fc4", "#b79cff", "#c9d4df", "#5fd0e0", "#c4d36b", "#e3a3a3"];
 const HEIGHT = 190;
@@ -89,7 +89,7 @@ function path(values, x, y) {
   return known.length ? `M${known.join("L")}` : "";
 }
 
-/** What lies between two lines, where both are known. */
+/** The area between two lines, where both are known. */
 function area(low, high, x, y) {
   const known = [...high.keys()].filter((at) => low[at] !== null && high[at] !== null);
   if (!known.length) return "";
@@ -119,7 +119,7 @@ function draw(drawing) {
   for (const layer of found) svg.append(...marks(chart, layer, x, y));
   const cursor = drawn("line", { class: "cursor", y1: EDGE.top, y2: HEIGHT - EDGE.bottom, visibility: "hidden" });
   svg.append(cursor);
-  listen(svg, cursor, chart, found, x);
+  showValues(svg, cursor, chart, found, x);
   room.replaceChildren(svg);
 }
 
@@ -131,7 +131,7 @@ function marks(chart, { line, top, base }, x, y) {
   }
   const off = (sign) => top.map((value, at) => (value === null || line.deviation[at] === null ? null : value + sign * line.deviation[at]));
   const parts = [drawn("path", { d: area(off(-1), off(1), x, y), fill: colour, class: "band" })];
-  for (const one of line.each ?? []) parts.push(drawn("path", { d: path(one, x, y), stroke: colour, class: "single" }));
+  for (const run of line.each ?? []) parts.push(drawn("path", { d: path(run, x, y), stroke: colour, class: "single" }));
   parts.push(drawn("path", { d: path(top, x, y), stroke: colour, class: line.dashed ? "mean dashed" : "mean" }));
   const known = [...top.keys()].filter((at) => top[at] !== null);
   if (line.dashed || known.length < 8) {
@@ -140,29 +140,29 @@ function marks(chart, { line, top, base }, x, y) {
   return parts;
 }
 
-/** While a pointer is over the chart: a line at its frames, and what is known there. */
-function listen(svg, cursor, chart, found, x) {
-  const told = element("tooltip");
+/** Show a line at the frames under the pointer, and the values there. */
+function showValues(svg, cursor, chart, found, x) {
+  const tooltip = element("tooltip");
   const leave = () => {
-    told.hidden = true;
+    tooltip.hidden = true;
     cursor.setAttribute("visibility", "hidden");
   };
-  const tell = (event) => {
+  const show = (event) => {
     const where = event.clientX - svg.getBoundingClientRect().left;
     const at = REPORT.frames.reduce((best, _, index) => (Math.abs(x(index) - where) < Math.abs(x(best) - where) ? index : best), 0);
     const rows = found.map(({ line }) => [line, line.mean[at]]).filter(([, value]) => value !== null);
     if (!rows.length) return leave();
     const text = rows.map(([line, value]) => `${line.label}  ${meanText(value, line.deviation[at])}`);
-    told.textContent = [`${countText(REPORT.frames[at])} frames`, ...text].join("\n");
-    told.hidden = false;
-    const box = told.getBoundingClientRect();
-    told.style.left = `${clamp(event.clientX + 14, 4, window.innerWidth - box.width - 4)}px`;
-    told.style.top = `${clamp(event.clientY + 14, 4, window.innerHeight - box.height - 4)}px`;
+    tooltip.textContent = [`${countText(REPORT.frames[at])} frames`, ...text].join("\n");
+    tooltip.hidden = false;
+    const box = tooltip.getBoundingClientRect();
+    tooltip.style.left = `${clamp(event.clientX + 14, 4, window.innerWidth - box.width - 4)}px`;
+    tooltip.style.top = `${clamp(event.clientY + 14, 4, window.innerHeight - box.height - 4)}px`;
     for (const name of ["x1", "x2"]) cursor.setAttribute(name, x(at));
     cursor.setAttribute("visibility", "visible");
     return undefined;
   };
-  svg.addEventListener("pointermove", tell);
-  svg.addEventListener("pointerdown", tell);
+  svg.addEventListener("pointermove", show);
+  svg.addEventListener("pointerdown", show);
   svg.addEventListener("pointerleave", leave);
 }

@@ -1,5 +1,5 @@
 "use strict";
-/* Colours that colour-blind people can tell apart, and what draws with them. */
+/* Colours that colour-blind people can tell apart, and functions that draw with them. */
 
 const THEME = {
   background: "#0c1117",

@@ -1,5 +1,5 @@
 "use strict";
-/* Between recorded knots: the path of a body is a cubic with the recorded headings and speeds. */
+/* Between recorded knots: a path is a cubic with the recorded headings and speeds. */
 
 const PIECES = 5; // of the drawn path between two knots
 
@@ -12,7 +12,7 @@ class Track {
     this.path = this.sampled();
   }
 
-  /** Where the body is, its heading and speed; held before the first and after the last knot. */
+  /** Position, heading and speed; held before the first and after the last knot. */
   at(time) {
     const b = upperKnot(this.t, time);
     const a = Math.max(0, b - 1);

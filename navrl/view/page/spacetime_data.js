@@ -13,29 +13,29 @@ class GraphStore {
 
   /** The graph of an aircraft at a time, or null. */
   at(time, owner) {
-    const { early, late, share } = this.around(time);
-    const graph = this.get(early, owner);
-    const next = this.get(late, owner);
+    const { before, after, share } = this.around(time);
+    const graph = this.get(before, owner);
+    const next = this.get(after, owner);
     return graph && next && next.enemy === graph.enemy ? blended(graph, next, share) : graph;
   }
 
   /** Only [left, right, current, critical time] of that graph, or null. */
   marginsAt(time, owner) {
-    const { early, late, share } = this.around(time);
-    const [now, next] = [this.raw(early, owner), this.raw(late, owner)];
+    const { before, after, share } = this.around(time);
+    const [now, next] = [this.raw(before, owner), this.raw(after, owner)];
     return now && next ? blendedNumbers(now.margins, next.margins, share) : now && now.margins;
   }
 
-  /** Indices of the decisions before and after a time, and how far it is between them. */
+  /** Indices of the decisions before and after a time, and the share of the time between them. */
   around(time) {
     const { times } = this.packed;
-    let late = times.findIndex((each) => each > time);
-    if (late < 0) late = times.length;
-    const early = Math.max(0, late - 1);
-    return { early, late, share: clamp((time - times[early]) / (times[late] - times[early]) || 0, 0, 1) };
+    let after = times.findIndex((each) => each > time);
+    if (after < 0) after = times.length;
+    const before = Math.max(0, after - 1);
+    return { before, after, share: clamp((time - times[before]) / (times[after] - times[before]) || 0, 0, 1) };
   }
 
-  /** When the aircraft has its last graph, s. */
+  /** The time of the last graph of the aircraft, s. */
   lastTime(owner) {
     const last = this.packed.of.findLastIndex((graphs) => graphs[owner]);
     return last < this.packed.of.length - 1 ? this.packed.times[last] : Infinity;
@@ -100,20 +100,20 @@ function closed(slices, angles) {
 }
 
 /** Between two graphs of the same aircraft and enemy; what has no partner stays as it was. */
-function blended(early, late, share) {
+function blended(before, after, share) {
   const join = (a, b) => (a.length === b.length ? a.map((point, i) => ({
     ...point, x: mix(point.x, b[i].x, share), y: mix(point.y, b[i].y, share),
   })) : a);
   const lines = {};
-  for (const name of Object.keys(early.lines)) lines[name] = join(early.lines[name], late.lines[name]);
-  const slices = early.cone.slices.map((slice, row) => join(slice, late.cone.slices[row] || slice));
-  const missiles = early.missiles.map((missile) => {
-    const partner = late.missiles.find((other) => other.id === missile.id);
+  for (const name of Object.keys(before.lines)) lines[name] = join(before.lines[name], after.lines[name]);
+  const slices = before.cone.slices.map((slice, row) => join(slice, after.cone.slices[row] || slice));
+  const missiles = before.missiles.map((missile) => {
+    const partner = after.missiles.find((other) => other.id === missile.id);
     return partner ? { ...missile, line: joinedEnds(missile.line, partner.line, share) } : missile;
   });
   return {
-    ...early, lines, missiles, cone: { ...early.cone, slices },
-    margins: blendedNumbers(early.margins, late.margins, share),
+    ...before, lines, missiles, cone: { ...before.cone, slices },
+    margins: blendedNumbers(before.margins, after.margins, share),
   };
 }
 

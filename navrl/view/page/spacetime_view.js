@@ -5,15 +5,15 @@ const FLOOR_STEP = 5000; // metres between grid lines
 const TIME_STEP = 5; // seconds between levels
 
 class Graph3D extends Perspective {
-  /** graph from GraphStore.at; bodies [{x, y, heading, colour, label, strong, side}] are everybody now. */
-  draw(graph, bodies, colours) {
+  /** graph from GraphStore.at; aircraft [{x, y, heading, colour, label, strong, side}] are all aircraft now. */
+  draw(graph, aircraft, colours) {
     if (!graph) {
       sized(this.canvas);
       return;
     }
     const { lines, cone } = graph;
     this.horizon = lines.current[lines.current.length - 1].t;
-    const focus = bodies.filter((body) => body.strong);
+    const focus = aircraft.filter((craft) => craft.strong);
     this.aim([...cone.slices[this.lastRow(cone)], ...lines.left, ...lines.right, ...focus], this.horizon);
     this.drawBox();
     this.shapes = [];
@@ -25,8 +25,8 @@ class Graph3D extends Perspective {
     for (const missile of graph.missiles) this.addMissile(missile, colours);
     this.paint();
     this.drawEnds(graph);
-    for (const body of bodies) this.drawBody(body);
-    this.drawNames(bodies.filter((body) => body.label));
+    for (const craft of aircraft) this.drawAircraft(craft);
+    this.drawNames(aircraft.filter((craft) => craft.label));
   }
 
   /** The row of the cone that is the last one in the box. */
@@ -87,7 +87,7 @@ class Graph3D extends Perspective {
     }
   }
 
-  // ---- what hangs in it -----------------------------------------------------------------------------
+  // ---- its contents -----------------------------------------------------------------------------
 
   add(points, draw) {
     const far = points.reduce((sum, point) => sum + point.far, 0) / points.length;
@@ -128,7 +128,7 @@ class Graph3D extends Perspective {
     });
   }
 
-  /** Where the lines are, seen from above, on the floor. */
+  /** The lines seen from above, on the floor. */
   addShadows(graph) {
     for (const name of ["left", "right", "current"]) {
       const points = graph.lines[name].map(({ x, y }) => this.project(x, y, this.horizon));
@@ -195,7 +195,7 @@ class Graph3D extends Perspective {
     }
   }
 
-  drawBody({ x, y, heading, colour, strong }) {
+  drawAircraft({ x, y, heading, colour, strong }) {
     const size = this.half * (strong ? 0.1 : 0.06);
     const at = (ahead, left) => this.project(
       x + size * (ahead * Math.cos(heading) - left * Math.sin(heading)),
@@ -206,11 +206,11 @@ class Graph3D extends Perspective {
   }
 
   /** Above the aircraft; two names grow away from each other. */
-  drawNames(bodies) {
+  drawNames(aircraft) {
     const { pen } = this;
     pen.font = `600 12px ${THEME.font}`;
     pen.textBaseline = "alphabetic";
-    const placed = bodies.map((body) => ({ ...body, place: this.project(body.x, body.y, 0) }));
+    const placed = aircraft.map((craft) => ({ ...craft, place: this.project(craft.x, craft.y, 0) }));
     placed.sort((a, b) => a.place.x - b.place.x);
     placed.forEach(({ label, colour, place }, i) => {
       const first = i === 0 && placed.length > 1;

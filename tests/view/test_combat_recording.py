@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.state import decided, winner_sign
-from navrl.view.recording import play_episodes, recording
+from navrl.view.combat_recording import play_episodes, recording
 from tests.envs.combat.sim.duels import opening, orders, play, shipped_params
 from tests.view.fights import brawl, choice, duel
 

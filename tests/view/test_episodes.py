@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-import navrl.view.playing
-from navrl.view.playing import decisions
+import navrl.view.episodes
+from navrl.view.episodes import first_episodes
 
 
 class Clockwork:
@@ -25,8 +25,8 @@ class Clockwork:
 
 @pytest.mark.parametrize("every_s", [-1.0, 60.0])
 def test_a_long_replay_says_how_far_it_is_and_a_short_one_nothing(every_s, monkeypatch, capsys):
-    monkeypatch.setattr(navrl.view.playing, "_EVERY_S", every_s)
-    assert len(list(decisions(Clockwork(), lambda tensordict: tensordict))) == 1 + 3
+    monkeypatch.setattr(navrl.view.episodes, "_PROGRESS_EVERY_S", every_s)
+    assert len(list(first_episodes(Clockwork(), lambda tensordict: tensordict))) == 1 + 3
     told = capsys.readouterr().err.splitlines()
     expected = [f"played {ended} of 3 episodes to their ends, 0 s" for ended in (1, 2)]
     assert told == (expected if every_s < 0.0 else [])

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from navrl.view.graphs import MOST_GRAPHS, differenced, packed_graphs
-from navrl.view.spacetime import drawing
+from navrl.view.combat_page import MOST_GRAPHS, differenced, packed_graphs
+from navrl.view.spacetime import spacetime_graph
 from tests.view.fights import brawl, duel, sketch
 
 
@@ -23,7 +23,7 @@ def test_differences_of_differences_are_undone_by_two_sums():
     assert summed(differenced([0.4, 1.6])) == [0, 2]
 
 
-@pytest.mark.parametrize("draw", [sketch, drawing])
+@pytest.mark.parametrize("draw", [sketch, spacetime_graph])
 def test_a_packed_graph_is_the_drawn_one(draw):
     params, states, _ = duel()
     state = states[33]  # both have a missile in the air
@@ -52,8 +52,8 @@ def test_a_packed_graph_is_the_drawn_one(draw):
 def test_the_cone_is_packed_as_radii_around_the_enemy():
     params, states, _ = duel()
     state = states[33]
-    packed = packed_graphs(params, [state], [33.0], drawing)
-    drawn, cone = drawing(params, state, 0, 0), packed["of"][0][0]["cone"]
+    packed = packed_graphs(params, [state], [33.0], spacetime_graph)
+    drawn, cone = spacetime_graph(params, state, 0, 0), packed["of"][0][0]["cone"]
     motion = state.aircraft.motion
     nose = math.atan2(float(motion.sin_heading[1, 0]), float(motion.cos_heading[1, 0]))
     angles = packed["tables"][cone["angles"]]
@@ -101,5 +101,5 @@ def test_three_hundred_decisions_make_less_than_three_megabytes():
     params, states, _ = duel()
     some = states[29:39]  # missiles in the air make graphs large
     assert all(bool(state.missiles.active.any()) for state in some)
-    packed = packed_graphs(params, some, [float(i) for i in range(10)], drawing)
+    packed = packed_graphs(params, some, [float(i) for i in range(10)], spacetime_graph)
     assert len(json.dumps(packed, separators=(",", ":"))) * 30 < 2.5e6

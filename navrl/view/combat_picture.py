@@ -1,13 +1,13 @@
-"""A recorded fight as one picture (PNG) or as a film (MP4), for slides and papers."""
+"""Pictures (PNG) and films (MP4) of a recorded fight, for slides and papers."""
 
 import math
 from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
-from navrl.view.fight import Pilots, flown_by, names, outcome
-from navrl.view.footage import INCHES, arrow, new_figure, save_film, save_still
-from navrl.view.recording import Recording, Track
+from navrl.view.combat_page import Pilots, aircraft_names, outcome, side_labels
+from navrl.view.combat_recording import Recording, Track
+from navrl.view.figure import INCHES, arrow, new_figure, save_film, save_picture
 
 _COLOURS = ("#e4572e", "#2e7dd1")  # as on the page, darker: this is on white
 _THRUST_COLOUR = "#d99a00"
@@ -20,7 +20,7 @@ _AXES = (0.08, 0.08, 0.89, 0.82)  # left, bottom, width, height, as parts of the
 
 
 def write_png(recorded: Recording, path: Path, *, title: str, pilots: Pilots) -> None:
-    """The whole fight in one picture."""
+    """Write the whole fight as one picture."""
     figure, axes = _canvas(
         recorded, f"{title}\n{outcome(recorded)}; a dot every {_DOT_S} s", pilots
     )
@@ -31,11 +31,11 @@ def write_png(recorded: Recording, path: Path, *, title: str, pilots: Pilots) ->
         colour = _COLOURS[record.team]
         axes.plot(x_km, y_km, ls="", marker="o", ms=4, mfc="white", mec=colour)
         axes.plot(x_km[0], y_km[0], ls="", marker="o", ms=8, mfc="white", mec=colour)
-    save_still(figure, path)
+    save_picture(figure, path)
 
 
 def write_mp4(recorded: Recording, path: Path, *, title: str, pilots: Pilots) -> None:
-    """The fight as a film; it runs faster the longer the fight is."""
+    """Write the fight as a film; it runs faster the longer the fight is."""
     figure, axes = _canvas(recorded, title, pilots)
     picture = _Picture(axes, recorded)
     clock = axes.text(0.985, 1.02, "", transform=axes.transAxes, ha="right", fontsize=11)
@@ -49,7 +49,7 @@ def write_mp4(recorded: Recording, path: Path, *, title: str, pilots: Pilots) ->
 
 
 def _canvas(recorded: Recording, title: str, pilots: Pilots) -> tuple[Any, Any]:
-    """A figure without a window, and axes in km around the whole fight."""
+    """Return a figure without a window, and axes in km around the whole fight."""
     figure = new_figure()
     axes = figure.add_axes(_AXES)
     tracks = [craft.track for craft in recorded.aircraft]
@@ -66,7 +66,7 @@ def _canvas(recorded: Recording, title: str, pilots: Pilots) -> tuple[Any, Any]:
     axes.set_title(title, loc="left", fontsize=11)
     sides = [
         axes.plot([], [], color=colour, lw=3.0, label=label)[0]
-        for colour, label in zip(_COLOURS, flown_by(pilots), strict=True)
+        for colour, label in zip(_COLOURS, side_labels(pilots), strict=True)
     ]
     thrust = axes.plot([], [], color=_THRUST_COLOUR, lw=1.4, label="missile under thrust")
     coasting = axes.plot([], [], color="grey", lw=1.1, ls=_COASTING, label="missile coasting")
@@ -75,12 +75,12 @@ def _canvas(recorded: Recording, title: str, pilots: Pilots) -> tuple[Any, Any]:
 
 
 class _Picture:
-    """The artists of one axes, moved from instant to instant."""
+    """The artists of one axes, moved from one time to the next."""
 
     def __init__(self, axes: Any, recorded: Recording) -> None:
         self._recorded = recorded
         self._trails, self._heads, self._names = [], [], []
-        for record, name in zip(recorded.aircraft, names(recorded), strict=True):
+        for record, name in zip(recorded.aircraft, aircraft_names(recorded), strict=True):
             colour = _COLOURS[record.team]
             self._trails += axes.plot([], [], color=colour, lw=1.8, solid_capstyle="round")
             self._heads += axes.plot([], [], color=colour, ms=16, ls="", mec="white", mew=0.7)
@@ -101,12 +101,12 @@ class _Picture:
 
     @property
     def artists(self) -> list[Any]:
-        """The lowest first."""
+        """Return all artists, the lowest first."""
         below = [*self._trails, *self._burning, *self._coasting]
         return [*below, *self._ends, *self._heads, *self._names]
 
     def show(self, time_s: float, *, trail_s: float) -> None:
-        """Everything as it is at this time."""
+        """Move all artists to where they are at this time."""
         for index, record in enumerate(self._recorded.aircraft):
             dead = record.died_s is not None and time_s >= record.died_s
             x, y, heading_rad = position(record.track, time_s)
@@ -119,15 +119,15 @@ class _Picture:
             burnout_s = track.time_s[0] + self._recorded.params.burn_time_s
             self._burning[index].set_data(*_path(track, track.time_s[0], min(time_s, burnout_s)))
             self._coasting[index].set_data(*_path(track, burnout_s, time_s))
-            begun, over = track.time_s[0] <= time_s, time_s >= track.time_s[-1]
+            started, over = track.time_s[0] <= time_s, time_s >= track.time_s[-1]
             x, y, heading_rad = position(track, time_s)
-            self._ends[index].set_data([x] if begun else [], [y] if begun else [])
+            self._ends[index].set_data([x] if started else [], [y] if started else [])
             missed = over and flight.ending == "miss"
             self._ends[index].set_marker("x" if missed else arrow(heading_rad))
 
 
 def position(track: Track, time_s: float) -> tuple[float, float, float]:
-    """Where the body is (km) and points (rad): a cubic through the knots with their velocities."""
+    """Return position (km) and heading (rad) on a cubic through the knots with their velocities."""
     after = min(max(bisect_left(track.time_s, time_s), 1), len(track.time_s) - 1)
     before = after - 1
     span_s = track.time_s[after] - track.time_s[before]
@@ -152,7 +152,7 @@ def position(track: Track, time_s: float) -> tuple[float, float, float]:
 
 
 def _path(track: Track, from_s: float, to_s: float) -> tuple[list[float], list[float]]:
-    """x and y (km) of the path between two times, empty when it has not begun."""
+    """Return x and y (km) of the path between two times, empty before it begins."""
     from_s, to_s = max(from_s, track.time_s[0]), min(to_s, track.time_s[-1])
     if to_s <= from_s:
         return [], []

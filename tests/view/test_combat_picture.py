@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from navrl.view import film, footage
-from navrl.view.recording import Track, recording
+from navrl.view import combat_picture, figure
+from navrl.view.combat_recording import Track, recording
 from tests.view.fights import duel
 
 
@@ -14,9 +14,9 @@ def test_a_missing_package_is_one_sentence_with_the_line_that_helps(monkeypatch)
     def absent(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(footage.importlib, "import_module", absent)
+    monkeypatch.setattr(figure.importlib, "import_module", absent)
     with pytest.raises(ImportError, match=r"pip install 'navrl\[viz\]'") as caught:
-        footage.check_viz()
+        figure.check_viz()
     assert "matplotlib" in str(caught.value)
 
 
@@ -32,10 +32,10 @@ def test_between_knots_a_body_follows_its_circle():
     )
     for step in range(40):
         turn = step / 39 * math.pi / 2
-        x_km, y_km, heading_rad = film.position(track, turn * 5.0)
+        x_km, y_km, heading_rad = combat_picture.position(track, turn * 5.0)
         assert math.hypot(x_km - math.sin(turn), y_km - 1.0 + math.cos(turn)) < 2e-3
         assert heading_rad == pytest.approx(turn, abs=1e-6)
-    assert film.position(track, 99.0)[:2] == pytest.approx((1.0, 1.0))
+    assert combat_picture.position(track, 99.0)[:2] == pytest.approx((1.0, 1.0))
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +45,21 @@ def recorded():
 
 
 def test_a_picture(recorded, tmp_path):
-    film.write_png(recorded, tmp_path / "a.png", title="Red against Blue", pilots=("ace", "bob"))
+    combat_picture.write_png(
+        recorded, tmp_path / "a.png", title="Red against Blue", pilots=("ace", "bob")
+    )
     content = (tmp_path / "a.png").read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">II", content[16:24]) == (1440, 1080)
 
 
 def test_pictures_and_films_have_a_legend_of_the_sides_and_of_missiles(recorded):
-    _, axes = film._canvas(recorded, "a fight", ("ace", "bob"))
+    _, axes = combat_picture._canvas(recorded, "a fight", ("ace", "bob"))
     legend = axes.get_legend()
     texts = [text.get_text() for text in legend.get_texts()]
     assert texts == ["Red: ace", "Blue: bob", "missile under thrust", "missile coasting"]
-    picture, drawn = film._Picture(axes, recorded), legend.get_lines()
-    assert [line.get_color() for line in drawn[:2]] == list(film._COLOURS)
+    picture, drawn = combat_picture._Picture(axes, recorded), legend.get_lines()
+    assert [line.get_color() for line in drawn[:2]] == list(combat_picture._COLOURS)
     assert drawn[2].get_color() == picture._burning[0].get_color()
     assert drawn[3].is_dashed()
     assert picture._coasting[0].is_dashed()
@@ -66,7 +68,9 @@ def test_pictures_and_films_have_a_legend_of_the_sides_and_of_missiles(recorded)
 def test_a_film_lasts_as_long_as_the_fight_at_four_times_its_speed(recorded, tmp_path):
     reader = pytest.importorskip("imageio_ffmpeg", reason="the viz extra is not installed")
     short = recorded._replace(times_s=[0.0, 4.0])  # the first four seconds
-    film.write_mp4(short, tmp_path / "a.mp4", title="Red against Blue", pilots=("ace", "bob"))
+    combat_picture.write_mp4(
+        short, tmp_path / "a.mp4", title="Red against Blue", pilots=("ace", "bob")
+    )
     frames, seconds = reader.count_frames_and_secs(str(tmp_path / "a.mp4"))
     assert frames == 50  # one second of fight, one of the last picture, 25 a second
     assert seconds == pytest.approx(2.0, abs=0.1)

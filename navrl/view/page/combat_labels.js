@@ -9,8 +9,8 @@ const CROWD = 4;
 
 /** The selected aircraft chooses first; each label takes the first free place around its aircraft. */
 function drawLabels(plane, now, selected) {
-  const bodies = [[now.aircraft, CRAFT_ROOM], [now.missiles, MISSILE_ROOM]];
-  const taken = bodies.flatMap(([list, room]) => list.map((body) => roomOf(plane, body, room)));
+  const obstacles = [[now.aircraft, CRAFT_ROOM], [now.missiles, MISSILE_ROOM]];
+  const taken = obstacles.flatMap(([list, room]) => list.map((item) => roomOf(plane, item, room)));
   const { offsetLeft: left, offsetTop: top, offsetWidth: width, offsetHeight: height } = element("sides");
   taken.push({ left, top, width, height });
   const order = [...now.aircraft].sort((a, b) => (b.index === selected) - (a.index === selected));
@@ -31,7 +31,7 @@ function roomOf(plane, { x, y }, room) {
   return { left: plane.toX(x) - room, top: plane.toY(y) - room, width: 2 * room, height: 2 * room };
 }
 
-/** Where nothing is free, one of a crowd goes without. */
+/** No label where there is no free place. */
 function placeLabel(plane, craft, lines, taken, crowded) {
   const { pen } = plane;
   pen.font = `600 12px ${THEME.font}`;

@@ -60,16 +60,16 @@ class Panel {
       return [name, say(`was shot down at ${clockText(died)}; above is its last graph`)];
     }
     const rate = closing(own, enemy);
-    const told = [
+    const lines = [
       name,
       say(`${kilometres(distance(own, enemy))} to ${enemy.name}`),
       say(`${rate < 0 ? "opening" : "closing"} ${Math.abs(rate).toFixed(0)} m/s`),
     ];
     const graph = this.fight.graphs.at(now.time, selected);
-    if (graph) told.push(escapeText(graph.margins, say));
+    if (graph) lines.push(escapeText(graph.margins, say));
     const threat = this.fight.threatTo(now, selected);
-    if (threat) told.push(this.warning(own, threat, graph, say));
-    return told;
+    if (threat) lines.push(this.warning(own, threat, graph, say));
+    return lines;
   }
 
   warning(own, threat, graph, say) {
@@ -83,7 +83,7 @@ class Panel {
   }
 }
 
-/** Whether a shot fired now could still be outrun, and where to. */
+/** One sentence: can a shot fired now be outrun, and by which turn. */
 function escapeText([left, right], say) {
   const best = Math.max(left, right);
   if (best < 0) return say(`shot at now: no escape, ${kilometres(-best)} short`, "urgent");

@@ -1,7 +1,7 @@
-"""One recorded episode of air combat: where every body was, and what happened when.
+"""Recordings of air combat: tracks of all aircraft and missiles, and the events of an episode.
 
 The simulator reports a state per decision. Between two of them a missile may end and an aircraft may die,
-on a physics tick that the age of the missile tells; bodies then stay where that tick left them.
+on a physics tick that follows from the age of the missile; both then stay where that tick left them.
 """
 
 import math
@@ -13,11 +13,11 @@ from torch.utils import _pytree as pytree
 
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.state import CombatParams, CombatState, decided, timed_out, winner_sign
-from navrl.view.playing import Act, decisions
+from navrl.view.episodes import Act, first_episodes
 
 
 class Track(NamedTuple):
-    """Knots of one body's path, all lists of the same length."""
+    """Knots of the path of one aircraft or missile, all lists of the same length."""
 
     time_s: list[float]
     x_m: list[float]
@@ -48,16 +48,16 @@ class Flight(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something worth a mark on the time line."""
+    """An event that is marked on the time line."""
 
     time_s: float
     kind: str  # launch, hit, miss: of a missile of `aircraft`; kill: `aircraft` died
     aircraft: int
-    other: int  # whom the missile flew at, or who killed
+    other: int  # the target of the missile, or the aircraft that killed
 
 
 class Recording(NamedTuple):
-    """All of it."""
+    """The recording of one episode."""
 
     params: CombatParams
     states: list[CombatState]  # one env, on the CPU: the opening and the state after every decision
@@ -70,10 +70,10 @@ class Recording(NamedTuple):
 
 
 def play_episodes(env: Any, policy: Act) -> list[list[CombatState]]:
-    """The first episode of every env under the most probable actions, as states of one env each."""
+    """Play the first episode of every env and return its states, each of one env."""
     states = []
     lengths = torch.zeros(env.batch_size, dtype=torch.int64)
-    for _, running in decisions(env, policy):
+    for _, running in first_episodes(env, policy):
         states.append(_on_cpu(env.combat_state))
         lengths += running
     return [
@@ -83,7 +83,7 @@ def play_episodes(env: Any, policy: Act) -> list[list[CombatState]]:
 
 
 def recording(params: CombatParams, states: list[CombatState]) -> Recording:
-    """What the states of one episode say."""
+    """Return the recording of one episode, derived from its states."""
     flights = _flights(params, states)
     events = _events(flights)
     over = bool(decided(params, states[-1]).item())
@@ -152,7 +152,7 @@ def _aircraft(
 
 
 def _flights(params: CombatParams, states: list[CombatState]) -> list[Flight]:
-    """Every missile that was launched, in the order of the launches."""
+    """Return every missile that was launched, in the order of the launches."""
     carriers, channels = states[0].missiles.active.shape[:2]
     found: list[Flight] = []
     for carrier in range(carriers):
@@ -188,16 +188,16 @@ def _of_channel(
         if active and after is states[-1]:
             close("flying", int(missiles.target[carrier, channel, 0]))
         elif not active:
-            prey = int(missiles.target[carrier, channel, 0])
-            struck = _struck(params, before, after, (carrier, channel), prey)
-            close("hit" if struck else "miss", prey)
+            target = int(missiles.target[carrier, channel, 0])
+            struck = _struck(params, before, after, (carrier, channel), target)
+            close("hit" if struck else "miss", target)
     return flights
 
 
 def _launched(
     params: CombatParams, before: CombatState, after: CombatState, carrier: int, channel: int
 ) -> bool:
-    """Whether the channel's missile is younger than the decision; it may have ended in it, too."""
+    """Return true if the channel's missile was launched in this decision; it may also have ended in it."""
     if int(after.missiles.age_ticks[carrier, channel, 0]) > params.ticks:
         return False
     old, new = (
@@ -220,21 +220,25 @@ def _launch_knot(
 
 
 def _struck(
-    params: CombatParams, before: CombatState, after: CombatState, shot: tuple[int, int], prey: int
+    params: CombatParams,
+    before: CombatState,
+    after: CombatState,
+    shot: tuple[int, int],
+    target: int,
 ) -> bool:
-    """Whether its prey died meanwhile, and within a tick of where the missile stopped."""
-    died = before.aircraft.alive[prey, 0] & ~after.aircraft.alive[prey, 0]
-    missile, target = (
+    """Return true if the target died in this decision, within a tick of where the missile stopped."""
+    died = before.aircraft.alive[target, 0] & ~after.aircraft.alive[target, 0]
+    missile_knot, target_knot = (
         _knot(0.0, after.missiles.motion, *shot),
-        _knot(0.0, after.aircraft.motion, prey),
+        _knot(0.0, after.aircraft.motion, target),
     )
-    distance_m = math.hypot(missile[1] - target[1], missile[2] - target[2])
-    tick_m = (missile[4] + target[4]) * params.dt_s
+    distance_m = math.hypot(missile_knot[1] - target_knot[1], missile_knot[2] - target_knot[2])
+    tick_m = (missile_knot[4] + target_knot[4]) * params.dt_s
     return bool(died) and distance_m < params.hit_radius_m + tick_m
 
 
 def _not_beyond(flight: Flight, end_s: float) -> Flight:
-    """Missiles in the air stop with the fight, like everything else."""
+    """Return the flight, cut at the end of the fight."""
     return flight._replace(
         track=flight.track._replace(time_s=[min(time_s, end_s) for time_s in flight.track.time_s])
     )

@@ -1,4 +1,4 @@
-"""What stills and films of every replay share: a figure without a window, and its frames through ffmpeg."""
+"""Matplotlib figures without a window, written as pictures (PNG) and, through ffmpeg, as films (MP4)."""
 
 import importlib
 import math
@@ -26,37 +26,37 @@ def check_viz() -> None:
 
 
 def new_figure() -> Any:
-    """A figure that no window shows."""
+    """Return a figure that no window shows."""
     figure = importlib.import_module("matplotlib.figure").Figure(figsize=INCHES, dpi=DPI)
     importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     return figure
 
 
-def save_still(figure: Any, path: Path) -> None:
-    """The figure as a PNG for print."""
+def save_picture(figure: Any, path: Path) -> None:
+    """Write the figure as a PNG for print."""
     figure.savefig(path, dpi=1.5 * DPI, format="png")
 
 
 def save_film(
     figure: Any, path: Path, *, end_s: float, speed: float, show: Callable[[float], Sequence[Any]]
 ) -> None:
-    """The figure as an MP4; show(time_s) moves the artists that move and returns them, lowest first.
+    """Write the figure as an MP4; show(time_s) moves the moving artists and returns them, lowest first.
 
-    `speed` is in seconds per second of film, and more if the film would be too long.
+    `speed` is in seconds per second of film, and raised if the film would be too long.
     """
     ffmpeg = importlib.import_module("imageio_ffmpeg")
     canvas, size = figure.canvas, tuple(round(inches * DPI) for inches in INCHES)
     for artist in show(0.0):
         artist.set_animated(True)
     canvas.draw()
-    paper = canvas.copy_from_bbox(figure.bbox)  # all that stays is drawn once, not per frame
+    background = canvas.copy_from_bbox(figure.bbox)  # drawn once, not per frame
     writer = ffmpeg.write_frames(
         str(path), size, pix_fmt_in="rgba", fps=FRAMES_PER_S, quality=7, macro_block_size=2
     )
     writer.send(None)
-    for time_s in _instants(end_s, max(speed, end_s / LONGEST_S)):
+    for time_s in _frame_times(end_s, max(speed, end_s / LONGEST_S)):
         artists = show(time_s)
-        canvas.restore_region(paper)
+        canvas.restore_region(background)
         for artist in artists:
             artist.axes.draw_artist(artist)
         writer.send(bytes(canvas.buffer_rgba()))
@@ -64,13 +64,13 @@ def save_film(
 
 
 def arrow(heading_rad: float) -> list[tuple[float, float]]:
-    """The marker of a body that points this way."""
+    """Return the marker of an aircraft or a missile with this heading."""
     cos, sin = math.cos(heading_rad), math.sin(heading_rad)
     return [(cos * ahead - sin * left, sin * ahead + cos * left) for ahead, left in _ARROW]
 
 
-def _instants(end_s: float, speed: float) -> Iterator[float]:
-    """The time of every frame; the last one stays for a second."""
+def _frame_times(end_s: float, speed: float) -> Iterator[float]:
+    """Yield the time of every frame; the last one stays for a second."""
     frames = math.ceil(end_s / speed * FRAMES_PER_S)
     for frame in range(frames + FRAMES_PER_S):
         yield min(end_s, frame * speed / FRAMES_PER_S)

@@ -1,0 +1,83 @@
+"""Replays for `navrl replay`: play episodes of one kind of world, describe them, write them as files."""
+
+from pathlib import Path
+from typing import Any
+
+from navrl.storage.json_files import write_atomically
+from navrl.view import combat_picture, navigation_picture
+from navrl.view.acmi import acmi
+from navrl.view.combat_page import combat_page
+from navrl.view.combat_page import outcome as combat_outcome
+from navrl.view.combat_recording import play_episodes, recording
+from navrl.view.episodes import Act
+from navrl.view.navigation_page import navigation_page
+from navrl.view.navigation_page import outcome as navigation_outcome
+from navrl.view.navigation_recording import play_trips
+from navrl.view.spacetime import spacetime_graph
+
+
+class CombatReplay:
+    """A replay of air combat; a page shows one fight."""
+
+    outcomes = ("win", "loss", "draw")  # for the policy's side
+    files = ("acmi", "png", "mp4")  # kinds that write() knows
+    shows_all = False
+
+    def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        self.title = f"{pilot} against {setting}"
+        self._pilots = (pilot, setting)
+        self._fights = [recording(env.params, states) for states in play_episodes(env, policy)]
+        self.endings = [{0: "win", 1: "loss", None: "draw"}[f.winner] for f in self._fights]
+
+    def outcome(self, index: int) -> str:
+        """Return the winner and the reason in words."""
+        return combat_outcome(self._fights[index])
+
+    def page(self, index: int, *, seed: str, episode: str) -> str:
+        """Return the HTML of one fight."""
+        return combat_page(
+            self._fights[index],
+            spacetime_graph,
+            title=self.title,
+            subtitle=f"{seed}, {episode}",
+            pilots=self._pilots,
+        )
+
+    def write(self, kind: str, index: int, path: Path, *, details: str) -> None:
+        """Write one fight as one of `files`."""
+        fight, title = self._fights[index], f"{self.title}, {details}"
+        if kind == "acmi":
+            write_atomically(path, acmi(fight, title=title))
+            return
+        write = {"png": combat_picture.write_png, "mp4": combat_picture.write_mp4}[kind]
+        write(fight, path, title=title, pilots=self._pilots)
+
+
+class NavigationReplay:
+    """A replay of drone navigation; a page holds all episodes and opens with one of them."""
+
+    outcomes = (
+        *("success", "collision", "collision_static", "collision_moving"),
+        *("outside", "timeout"),
+    )
+    files = ("png", "mp4")
+    shows_all = True
+
+    def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        self.title = f"{pilot} in {setting}"
+        self._recorded = play_trips(env, policy, first=first)
+        self.endings = [trip.outcome for trip in self._recorded.trips]
+
+    def outcome(self, index: int) -> str:
+        """Return the outcome of one episode in words."""
+        return navigation_outcome(self._recorded.trips[index])
+
+    def page(self, index: int, *, seed: str, episode: str) -> str:
+        """Return the HTML of all episodes; the page itself shows the number of the current one."""
+        return navigation_page(self._recorded, index, title=self.title, subtitle=seed)
+
+    def write(self, kind: str, index: int, path: Path, *, details: str) -> None:
+        """Write one episode as one of `files`."""
+        write = {"png": navigation_picture.write_png, "mp4": navigation_picture.write_mp4}[kind]
+        trip = self._recorded.trips[index]
+        write(self._recorded, trip, path, title=f"{self.title}, {details}")
