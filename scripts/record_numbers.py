@@ -212,7 +212,9 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _tensors(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, item in value.items():
-            if key != "numpy":  # the state of NumPy's global generator, which navrl saves but never seeds
+            if (
+                key != "numpy"
+            ):  # the state of NumPy's global generator, which navrl saves but never seeds
                 yield from _tensors(item)
     elif isinstance(value, (list, tuple)):
         for item in value:

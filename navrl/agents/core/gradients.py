@@ -1,71 +1,93 @@
-"""The gradients of a minibatch: rows gathered, loss, backward pass and their norm in one compiled graph."""
+"""Gradients of minibatches, gathered in parts where memory is short, and passes over a batch."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from navrl.agents.core.loss import PPOLoss
-from navrl.envs.core.compiling import CompiledGradients
+from navrl.agents.core.optimizer import Optimizer
 
-STEP_METRICS = (
-    "loss_objective",
-    "loss_critic",
-    "loss_entropy",
-    "entropy",
-    "kl_approx",
-    "clip_fraction",
-)
+Loss = Callable[[Any], tuple[Tensor, Tensor]]  # of a batch: the loss, and a row of metrics
 
 
 class Gradients(NamedTuple):
-    """What one minibatch says."""
+    """The gradients of one minibatch; None for parameters that its loss does not depend on."""
 
-    of_parameters: tuple[Tensor, ...]
+    of_parameters: tuple[Tensor | None, ...]
     norm: Tensor
-    kl: Tensor
-    metrics: Tensor  # STEP_METRICS, as a row
+    metrics: Tensor  # a row
 
 
-class MinibatchGradients:
-    """Rows of a flat rollout to gradients.
+def accumulate(parts: Iterable[tuple[Tensor | float, Gradients]]) -> Gradients:
+    """Return the sum of shares times gradients, holding only one part at a time beside the sum."""
+    total: list[Tensor] = []
+    for share, part in parts:
+        used = [gradient is not None for gradient in part.of_parameters]
+        found = [gradient for gradient in part.of_parameters if gradient is not None]
+        scaled = torch._foreach_mul([*found, part.metrics], share)
+        if total:
+            torch._foreach_add_(total, scaled)
+        else:
+            total.extend(scaled)
+    *gradients, metrics = total
+    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    rows = iter(gradients)
+    return Gradients(tuple(next(rows) if here else None for here in used), norm, metrics)
 
-    Tensors go in and come out, so that the compiled call does not look through a TensorDict every time; and
-    with the backward pass in the same graph nothing between the two has to be written to memory.
+
+def fit(
+    optimizer: Optimizer,
+    loss: Loss,
+    batch: Any,
+    *,
+    num_epochs: int,
+    num_minibatches: int,
+    parts: int,
+    stopped: Tensor,
+) -> Tensor:
+    """Take a gradient step for each minibatch; return means over the steps, as a row.
+
+    The row holds the share of broken gradients, their norm, and the metrics of `loss`. `batch` is a
+    NamedTuple of tensors and TensorDicts with the same rows. Minibatches are learned in so many `parts`,
+    which takes less memory and comes to the same, because losses are means over rows.
     """
+    steps: list[Tensor] = []
+    epochs = (_shuffled(batch, num_minibatches) for _ in range(num_epochs))
+    for minibatch in (minibatch for epoch in epochs for minibatch in epoch):
+        if parts == 1:
+            found = _gradients(optimizer, loss, minibatch)
+        else:
+            found = accumulate(
+                (share, _gradients(optimizer, loss, part))
+                for share, part in _split(minibatch, parts)
+            )
+        broken = optimizer.step(found.of_parameters, found.norm, stopped)
+        steps.append(torch.cat([torch.stack([broken.float(), found.norm]), found.metrics]))
+    return torch.stack(steps).mean(0)
 
-    def __init__(
-        self,
-        loss: PPOLoss,
-        parameters: Sequence[Tensor],
-        policy_coef: float,
-        compile_mode: str | bool,
-    ) -> None:
-        self._loss, self._parameters, self._policy_coef = loss, list(parameters), policy_coef
-        self._keys: tuple[tuple[str, ...], ...] = ()  # of the columns, in their order
-        self._chunk: tuple[int, ...] = ()  # (L,) where rows are chunks of steps
-        self._compiled = CompiledGradients(self._of_columns, compile_mode)
 
-    def of(self, flat: TensorDictBase) -> Callable[[Tensor], Gradients]:
-        """What gives the gradients of rows (B,) of `flat` (frames,), or of chunks (chunks, L)."""
-        leaves, self._chunk = flat.flatten_keys("/"), (*flat.shape[1:],)
-        names = sorted(leaves.keys())
-        self._keys = tuple(tuple(name.split("/")) for name in names)
-        columns = [leaves.get(name) for name in names]
-        return lambda index: Gradients(*self._compiled(index, *columns))
+def _gradients(optimizer: Optimizer, loss: Loss, part: Any) -> Gradients:
+    value, metrics = loss(part)
+    gradients = torch.autograd.grad(value, optimizer.parameters, allow_unused=True)
+    found = [gradient for gradient in gradients if gradient is not None]
+    norm = torch.nn.utils.get_total_norm(found, foreach=True)
+    return Gradients(gradients, norm, metrics.detach())
 
-    def _of_columns(
-        self, index: Tensor, *columns: Tensor
-    ) -> tuple[tuple[Tensor, ...], Tensor, Tensor, Tensor]:
-        minibatch = TensorDict({}, batch_size=[*index.shape, *self._chunk])
-        for key, column in zip(self._keys, columns, strict=True):
-            minibatch.set(key, column.index_select(0, index))
-        out = self._loss(minibatch)
-        total = self._policy_coef * out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]
-        gradients = torch.autograd.grad(total, self._parameters)
-        # Not get_total_norm: it would leave the graph, once for every parameter.
-        norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
-        metrics = torch.stack([out[name].detach() for name in STEP_METRICS])
-        return gradients, norm, out["kl_approx"].detach(), metrics
+
+def _shuffled(batch: Any, number: int) -> Iterator[Any]:
+    """Yield the batch in so many minibatches of random rows; as it is, if that is one."""
+    if number == 1:
+        yield batch
+        return
+    order = torch.randperm(batch[0].shape[0], device=batch[0].device)
+    for index in order.chunk(number):
+        yield type(batch)(*(column[index] for column in batch))
+
+
+def _split(batch: Any, parts: int) -> Iterator[tuple[float, Any]]:
+    """Yield the parts of a batch, each with its share of the rows."""
+    rows = batch[0].shape[0]
+    size = -(-rows // parts)
+    for columns in zip(*(column.split(size) for column in batch), strict=True):
+        yield columns[0].shape[0] / rows, type(batch)(*columns)

@@ -34,15 +34,44 @@ def require_version(rollout: TensorDictBase, version: int) -> None:
         )
 
 
-def diagnose(rollout: TensorDictBase, in_a_row: int, limit: int) -> None:
-    """Say which tensor and env rows are not finite; give up after `limit` iterations in a row."""
-    found = _culprit(rollout)
-    if in_a_row >= limit:
-        raise TrainingDivergedError(
-            f"gradients were not finite in {in_a_row} iterations in a row ({found}); expected fewer than "
-            f"{limit}; lower agent.learning_rate, or look at the named tensor"
-        )
-    warnings.warn(f"skipped gradient steps that were not finite ({found})", stacklevel=3)
+class UpdateGuard:
+    """The checks at the end of an update: it refuses foreign rollouts and counts broken iterations."""
+
+    def __init__(self, *, replay_tolerance: float, max_skipped_updates: int) -> None:
+        self.replay_tolerance, self._max_skipped_updates = replay_tolerance, max_skipped_updates
+        self.skipped_in_a_row = 0  # iterations whose gradients were not finite
+
+    def check(
+        self,
+        rollout: TensorDictBase,
+        *,
+        replay_error: float,
+        skipped_steps: float,
+        stale_frames: float = 0.0,
+    ) -> None:
+        """Raise about a rollout of another policy, which has changed nothing so far; count skipped steps."""
+        if replay_error > self.replay_tolerance or stale_frames > 0:
+            stale = f", and {stale_frames:.0f} steps have skills of another version"
+            raise RuntimeError(
+                "the rollout was not collected by this policy: log-probs differ by "
+                f"{replay_error:.3g}, expected at most {self.replay_tolerance:g}"
+                f"{stale if stale_frames > 0 else ''}; nothing may change weights while a rollout is "
+                "collected (or raise agent.replay_tolerance)"
+            )
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped_steps > 0 else 0
+        if skipped_steps > 0:
+            self._warn(rollout)
+
+    def _warn(self, rollout: TensorDictBase) -> None:
+        """Warn which tensor is not finite; raise after too many such iterations in a row."""
+        found = _culprit(rollout)
+        if self.skipped_in_a_row >= self._max_skipped_updates:
+            raise TrainingDivergedError(
+                f"gradients were not finite in {self.skipped_in_a_row} iterations in a row ({found}); "
+                f"expected fewer than {self._max_skipped_updates}; lower the learning rate, or look at the "
+                "named tensor"
+            )
+        warnings.warn(f"skipped gradient steps that were not finite ({found})", stacklevel=4)
 
 
 def _culprit(rollout: TensorDictBase) -> str:

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torch.nn import functional
 from torchrl.envs.utils import ExplorationType
 from torchrl.objectives import ClipPPOLoss
 
 from navrl.agents.core.guards import require_positive
+from navrl.agents.core.objective import explained_variance, moments, value_error
 from navrl.agents.core.team import ALIVE
 
 _OPTIONS: dict[str, Any] = {
@@ -37,16 +37,8 @@ class LossTerms(NamedTuple):
 
     def value_error(self, value: Tensor, target: Tensor, before: Tensor) -> Tensor:
         """Of every frame on its own; `before` is the value with which the iteration began."""
-        error = self._distance(value, target)
-        if self.value_clip is None:
-            return error
-        held = before + (value - before).clamp(-self.value_clip, self.value_clip)
-        return torch.maximum(error, self._distance(held, target))
-
-    def _distance(self, value: Tensor, target: Tensor) -> Tensor:
-        if self.huber_delta is None:
-            return functional.mse_loss(value, target, reduction="none")
-        return functional.huber_loss(value, target, reduction="none", delta=self.huber_delta)
+        limits = {"value_clip": self.value_clip, "huber_delta": self.huber_delta}
+        return value_error(value, target, before, **limits)
 
 
 class PPOLoss(ClipPPOLoss):
@@ -109,7 +101,7 @@ class PPOLoss(ClipPPOLoss):
         alive = tensordict.get(ALIVE, None)
         if alive is None:
             return super()._standardize_advantage(advantage, tensordict)
-        mean, variance = _moments(advantage, alive)
+        mean, variance = moments(advantage, alive)
         return (advantage - mean) / variance.sqrt().clamp_min(_LEAST_SPREAD)
 
 
@@ -126,16 +118,4 @@ class _Living:
 def explained(batch: TensorDictBase) -> Tensor:
     """1 - residual variance over target variance of the critic on the frames of the living, as a row."""
     target, value, alive = (batch.get(key, None) for key in ("value_target", "state_value", ALIVE))
-    residual, whole = (
-        rows.var() if alive is None else _moments(rows, alive)[1]
-        for rows in (target - value, target)
-    )
-    return (1.0 - residual / whole.clamp_min(1e-8)).unsqueeze(0)
-
-
-def _moments(rows: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and unbiased variance of the counted rows."""
-    size = counted.sum()
-    mean = torch.where(counted, rows, 0.0).sum() / size.clamp_min(1)
-    squares = torch.where(counted, rows - mean, 0.0).square().sum()
-    return mean, squares / (size - 1).clamp_min(1)
+    return explained_variance(value, target, alive).unsqueeze(0)

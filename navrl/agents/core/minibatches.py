@@ -1,14 +1,15 @@
 """How a rollout is cut into minibatches, and how one of them is learned in parts that need less memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.agents.core.gradients import Gradients, MinibatchGradients
+from navrl.agents.core.gradients import Gradients, accumulate
 from navrl.agents.core.loss import PPOLoss
 from navrl.agents.core.team import ALIVE
+from navrl.agents.ppo.gradients import MinibatchGradients
 
 _MOST_SIZES = 8  # of minibatches: each is a graph of its own, and torch.compile keeps no more
 
@@ -103,7 +104,8 @@ class AccumulatedGradients:
             alive = rows.get(ALIVE, torch.ones_like(advantage))
             living = alive.view(self._parts, -1).sum(1)
             shares = living / living.sum().clamp_min(1)
-            return _total(shares, map(of_part, index.view(self._parts, -1)))
+            parts = map(of_part, index.view(self._parts, -1))
+            return accumulate(zip(shares, parts, strict=True))
 
         return gradients
 
@@ -113,17 +115,3 @@ def in_parts(
 ) -> MinibatchGradients | AccumulatedGradients:
     """Itself, if minibatches are to be learned whole."""
     return gradients if parts == 1 else AccumulatedGradients(gradients, loss, parts)
-
-
-def _total(shares: Tensor, parts: Iterable[Gradients]) -> Gradients:
-    """Their sum, of which each has its share; no more than one of them is held at a time."""
-    total: list[Tensor] = []
-    for share, part in zip(shares, parts, strict=True):
-        scaled = torch._foreach_mul([*part.of_parameters, part.kl, part.metrics], share)
-        if total:
-            torch._foreach_add_(total, scaled)
-        else:
-            total.extend(scaled)
-    *gradients, kl, metrics = total
-    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-    return Gradients(tuple(gradients), norm, kl, metrics)

@@ -72,8 +72,8 @@ class OneCallAdam(torch.optim.Adam):
             )
 
 
-class Descent:
-    """Adam, and how its learning rates fall: on a line to `final_share` of them, then they stay."""
+class Optimizer:
+    """Adam whose learning rates fall on a line to `final_share` of what they were, and then stay."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class Descent:
         num_iterations: int,
     ) -> None:
         require_positive(max_grad_norm=max_grad_norm)
-        self.optimizer: Any = OneCallAdam(groups, epsilon)
+        self.adam: Any = OneCallAdam(groups, epsilon)
         self.parameters = [each for group in groups for each in group["params"]]
         self._epsilon, self._max_grad_norm = epsilon, max_grad_norm
         span = max(num_iterations, 1)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda done: 1.0 - (1.0 - final_share) * min(done / span, 1.0)
+            self.adam, lambda done: 1.0 - (1.0 - final_share) * min(done / span, 1.0)
         )
 
     @property
@@ -98,30 +98,20 @@ class Descent:
         """How many iterations have ended."""
         return int(self._schedule.last_epoch)
 
-    def step(self, stopped: Tensor) -> tuple[Tensor, Tensor]:
-        """One step along what backward() left in the parameters; were it broken, and its norm."""
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-        return self._step(norm, stopped), norm.detach()
+    def step(self, gradients: Sequence[Tensor | None], norm: Tensor, stopped: Tensor) -> Tensor:
+        """Take one step along gradients of `parameters` with this norm; return whether they were broken.
 
-    def along(self, gradients: Sequence[Tensor], norm: Tensor, stopped: Tensor) -> Tensor:
-        """One step along gradients of all `parameters`, whose norm this is; were they broken?"""
+        Gradients are scaled down to the largest norm. Nothing moves where `stopped`, or if they are not
+        finite. Both decisions stay on the device: fused Adam leaves everything alone where found_inf is 1,
+        and divides gradients by grad_scale, which makes it do the clipping too.
+        """
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
-        return self._step(norm, stopped)
-
-    def _step(self, norm: Tensor, stopped: Tensor) -> Tensor:
-        """One step along the gradients, scaled down to the largest norm; were they broken?
-
-        Nothing moves where `stopped`, or if they are not finite. Both decisions stay on the device: fused
-        Adam leaves everything alone where found_inf is 1, and divides gradients by grad_scale, which makes
-        it do the clipping too.
-        """
         broken = ~norm.isfinite()
-        self.optimizer.found_inf = (broken | stopped).float()
-        self.optimizer.grad_scale = (norm / self._max_grad_norm).clamp_min(1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.adam.found_inf = (broken | stopped).float()
+        self.adam.grad_scale = (norm / self._max_grad_norm).clamp_min(1.0)
+        self.adam.step()
+        self.adam.zero_grad(set_to_none=True)
         return broken
 
     def end_iteration(self) -> float:
@@ -132,16 +122,16 @@ class Descent:
 
     def state_dict(self) -> dict[str, Any]:
         """Adam's moments, and how many iterations were made."""
-        return {"optimizer": self.optimizer.state_dict(), "schedule": self.done}
+        return {"optimizer": self.adam.state_dict(), "schedule": self.done}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of state_dict; epsilon and learning rates are those of this object."""
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.adam.load_state_dict(state["optimizer"])
         done = self._schedule.last_epoch = state["schedule"]
-        for group, rate in zip(self.optimizer.param_groups, self._schedule.base_lrs, strict=True):
+        for group, rate in zip(self.adam.param_groups, self._schedule.base_lrs, strict=True):
             group["eps"] = self._epsilon
             group["lr"] = rate * self._schedule.lr_lambdas[0](done)
-        self._schedule._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self._schedule._last_lr = [group["lr"] for group in self.adam.param_groups]
 
 
 def parameter_groups(

@@ -13,8 +13,8 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.core.guards import diagnose, require_positive, require_version
-from navrl.agents.core.optimizer import Descent
+from navrl.agents.core.guards import UpdateGuard, require_positive, require_version
+from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.hmasd.ablations import setting
 from navrl.agents.hmasd.blocks import block_of
 from navrl.agents.hmasd.coordinator import Coordinator
@@ -77,8 +77,9 @@ class HMASD:
         update = self._update = Update(ppo, discount, num_iterations)
         check_options(coordinator, actor, discriminator, update)
         self.name, self.device = name, torch.device(device)
-        self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
-        self.skipped_in_a_row = 0
+        self.guard = UpdateGuard(
+            replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
+        )
         num_agents = team_spec(observation_spec, "hmasd").num_agents
         chosen = self.setting = setting(
             ablation, n_team=n_team, n_indiv=n_indiv, num_agents=num_agents, intrinsic=intrinsic
@@ -104,10 +105,10 @@ class HMASD:
         chooser = self.policy.coordinator
         if isinstance(chooser, Coordinator):
             self.high = HighLevel(chooser, self.critic.high_scale, coordinator, update, k)
-        self.descents: dict[str, Descent] = {
-            **self.high.descents,
-            **self.low.descents,
-            **self.telling.descents,
+        self.optimizers: dict[str, Optimizer] = {
+            **self.high.optimizers,
+            **self.low.optimizers,
+            **self.telling.optimizers,
         }
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
@@ -122,7 +123,7 @@ class HMASD:
         high = self.high.prepare(block)
         # Decided before the first step: weights never learn from a foreign rollout.
         errors = torch.stack([low.replay_error, high.replay_error])
-        stopped = (errors > self.replay_tolerance).any()
+        stopped = (errors > self.guard.replay_tolerance).any()
         share = entropy_share(self._update, version)
         metrics = {
             **paid.metrics,
@@ -141,9 +142,14 @@ class HMASD:
         metrics["guard/nonfinite_skips"] = broken_steps(metrics)
         # Everything that is known of the round, in one read of the device.
         numbers = dict(zip(metrics, torch.stack([*metrics.values()]).tolist(), strict=True))
-        self._guard(rollout, numbers)
+        self.guard.check(
+            rollout,
+            replay_error=max(numbers["sync/replay_err_low"], numbers["sync/replay_err_high"]),
+            skipped_steps=numbers["guard/nonfinite_skips"],
+            stale_frames=numbers["sync/stale_frames"],
+        )
         self.policy.version += 1
-        rates = {name: descent.end_iteration() for name, descent in self.descents.items()}
+        rates = {name: optimizer.end_iteration() for name, optimizer in self.optimizers.items()}
         return {
             **{name: value for name, value in numbers.items() if "broken" not in name},
             "policy/learning_rate": rates["actor"],
@@ -163,20 +169,10 @@ class HMASD:
         length = self.policy.actor.memory.chunk_length
         check_chunks(rollout_steps, length, options="agent.actor")
 
-    def _guard(self, rollout: TensorDictBase, numbers: dict[str, float]) -> None:
-        """Refuse a foreign rollout, which has changed nothing so far; count broken rounds."""
-        error = max(numbers["sync/replay_err_low"], numbers["sync/replay_err_high"])
-        if error > self.replay_tolerance or numbers["sync/stale_frames"] > 0:
-            raise RuntimeError(
-                f"the rollout was not collected by this policy: log-probs differ by {error:.3g}, expected "
-                f"at most {self.replay_tolerance:g}, and {numbers['sync/stale_frames']:.0f} steps have "
-                "skills of another version; nothing may change weights while a rollout is collected "
-                "(or raise agent.replay_tolerance)"
-            )
-        skipped = numbers["guard/nonfinite_skips"]
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > 0 else 0
-        if skipped > 0:
-            diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
+    @property
+    def skipped_in_a_row(self) -> int:
+        """The number of iterations in a row whose gradients were not finite."""
+        return self.guard.skipped_in_a_row
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that learning changes."""
@@ -184,7 +180,7 @@ class HMASD:
             "policy": dict(self.policy.state_dict()),
             "critic": dict(self.critic.state_dict()),
             "discriminators": dict(self.discriminators.state_dict()),
-            "descents": {name: each.state_dict() for name, each in self.descents.items()},
+            "optimizers": {name: each.state_dict() for name, each in self.optimizers.items()},
             "policy_version": self.policy.version,
             "skipped_in_a_row": self.skipped_in_a_row,
         }
@@ -194,7 +190,7 @@ class HMASD:
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
         self.discriminators.load_state_dict(state["discriminators"])
-        for name, descent in self.descents.items():
-            descent.load_state_dict(state["descents"][name])
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
         self.policy.version = state["policy_version"]
-        self.skipped_in_a_row = state["skipped_in_a_row"]
+        self.guard.skipped_in_a_row = state["skipped_in_a_row"]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from navrl.agents.core.epochs import fit
+from navrl.agents.core.gradients import fit
 from navrl.agents.hmasd.discriminators import (
     AgentDiscriminator,
     Outcomes,
@@ -14,7 +14,7 @@ from navrl.agents.hmasd.discriminators import (
     guessing,
 )
 from navrl.agents.hmasd.intrinsic import intrinsic_reward
-from navrl.agents.hmasd.learning import descent_of
+from navrl.agents.hmasd.learning import optimizer_of
 from navrl.agents.hmasd.options import DiscriminatorOptions, IntrinsicOptions, Update
 
 _FITTED = ("broken", "grad_norm", "loss", "acc")
@@ -40,9 +40,9 @@ class Discrimination:
     ) -> None:
         self.team, self.agent = team, agent
         self.options, self.intrinsic, self.update = options, intrinsic, update
-        self.descents = {
-            "team_discriminator": descent_of(team, options.learning_rate, update),
-            "agent_discriminator": descent_of(agent, options.learning_rate, update),
+        self.optimizers = {
+            "team_discriminator": optimizer_of(team, options.learning_rate, update),
+            "agent_discriminator": optimizer_of(agent, options.learning_rate, update),
         }
 
     @torch.no_grad()
@@ -65,12 +65,12 @@ class Discrimination:
         metrics: dict[str, Tensor] = {}
         for name, loss in (("team", self._team_loss), ("agent", self._agent_loss)):
             means = fit(
-                self.descents[f"{name}_discriminator"],
+                self.optimizers[f"{name}_discriminator"],
                 loss,
                 outcomes,
                 num_epochs=self.options.num_epochs,
                 num_minibatches=1,
-                pieces=self.update.ppo.accumulate,
+                parts=self.update.ppo.accumulate,
                 stopped=stopped,
             )
             who = "team" if name == "team" else "indiv"

@@ -6,14 +6,21 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from navrl.agents.core.clipped import clipped_objective, explained_variance, standardised
-from navrl.agents.core.epochs import fit
-from navrl.agents.core.optimizer import Descent
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.gradients import fit
+from navrl.agents.core.objective import explained_variance
+from navrl.agents.core.optimizer import Optimizer
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.hmasd import timing
 from navrl.agents.hmasd.blocks import Block
 from navrl.agents.hmasd.coordinator import Coordinator
-from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
+from navrl.agents.hmasd.learning import (
+    in_units,
+    largest_difference,
+    optimizer_of,
+    policy_terms,
+    standardised,
+    value_loss,
+)
 from navrl.agents.hmasd.options import CoordinatorOptions, Update
 from navrl.agents.hmasd.returns import BATCH_END, INTERVAL_END, Decisions, check_returns, smdp_gae
 
@@ -64,7 +71,7 @@ class HighLevel:
         check_returns(mode=options.gamma_mode, partial=options.partial)
         self.coordinator, self.scale = coordinator, scale
         self.options, self.update, self.interval = options, update, interval
-        self.descents = {"coordinator": descent_of(coordinator, options.learning_rate, update)}
+        self.optimizers = {"coordinator": optimizer_of(coordinator, options.learning_rate, update)}
         self._entropy_coef = options.entropy_coef
 
     @torch.no_grad()
@@ -85,7 +92,7 @@ class HighLevel:
             "high/n": state.new_tensor(float(len(state))),
             "high/duration_mean": found.duration[rows].mean(),
             "high/reward_mean": reward.mean(),
-            "high/ev": explained_variance(value, target),
+            "high/ev": explained_variance(value, target, correction=0),
             **_accounts(decide, ended),
         }
         replay_error = largest_difference(judged.log_prob, log_prob)
@@ -132,12 +139,12 @@ class HighLevel:
         metrics = {**prepared.metrics, "high/skipped": prepared.idle.float()}
         self._entropy_coef = self.options.entropy_coef * entropy_share
         means = fit(
-            self.descents["coordinator"],
+            self.optimizers["coordinator"],
             self._loss,
             batch._replace(before=before, target=target),
             num_epochs=1 if bool(prepared.idle) else self.options.num_epochs,
             num_minibatches=1,  # decisions are few
-            pieces=self.update.ppo.accumulate,
+            parts=self.update.ppo.accumulate,
             stopped=stopped | prepared.idle,
         )
         fitted = dict(zip(_FITTED, means.unbind(), strict=True))
@@ -146,8 +153,8 @@ class HighLevel:
 
     def _loss(self, batch: DecisionBatch) -> tuple[Tensor, Tensor]:
         judged = self.coordinator.evaluate(batch.state, batch.frames, batch.skills)
-        clipped = clipped_objective(
-            judged.log_prob, batch.log_prob, batch.advantage, self.update.ppo.clip_epsilon
+        clipped = policy_terms(
+            judged.log_prob - batch.log_prob, batch.advantage, self.update.ppo.clip_epsilon
         )
         error = value_loss(self.update, judged.value, batch.target, batch.before)
         loss = clipped.loss + error - self._entropy_coef * judged.entropy.mean()
@@ -161,7 +168,7 @@ class NoHighLevel:
     """agent.ablation=no_high: skills are drawn, so there is nothing to learn."""
 
     def __init__(self) -> None:
-        self.descents: dict[str, Descent] = {}
+        self.optimizers: dict[str, Optimizer] = {}
 
     def prepare(self, block: Block) -> Prepared:
         """Nothing that could be wrong."""

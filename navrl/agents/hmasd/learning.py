@@ -1,18 +1,20 @@
 """What the updates of all parts have in common: Adam, value errors, and coefficients that fall."""
 
+from typing import NamedTuple
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from navrl.agents.core.loss import LossTerms
-from navrl.agents.core.optimizer import Descent
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.objective import clipped_objective, value_error
+from navrl.agents.core.optimizer import Optimizer
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.hmasd.options import Update
 
 
-def descent_of(module: nn.Module, learning_rate: float, update: Update) -> Descent:
+def optimizer_of(module: nn.Module, learning_rate: float, update: Update) -> Optimizer:
     """An optimiser of its own: the gradient of one part never scales down that of another."""
-    return Descent(
+    return Optimizer(
         [{"params": list(module.parameters()), "lr": learning_rate}],
         final_share=update.ppo.final_learning_rate_share,
         epsilon=update.ppo.adam_epsilon,
@@ -21,16 +23,35 @@ def descent_of(module: nn.Module, learning_rate: float, update: Update) -> Desce
     )
 
 
+class PolicyTerms(NamedTuple):
+    """Means over all samples."""
+
+    loss: Tensor
+    kl: Tensor  # estimated, never negative
+    clip_fraction: Tensor
+
+
+def policy_terms(
+    log_ratio: Tensor, advantage: Tensor, clip_epsilon: float, weight: Tensor | float = 1.0
+) -> PolicyTerms:
+    """Compute the clipped objective, and how far the policy has moved."""
+    clipped = clipped_objective(log_ratio, advantage, clip_epsilon)
+    with torch.no_grad():
+        kl = (weight * (clipped.ratio - 1.0 - log_ratio)).mean()
+        clip_fraction = (weight * clipped.clipped).mean()
+    return PolicyTerms((weight * clipped.loss).mean(), kl, clip_fraction)
+
+
+def standardised(advantage: Tensor, least_deviation: float) -> Tensor:
+    """Return advantages of mean 0, and of deviation 1 unless theirs is below `least_deviation`."""
+    centred = advantage - advantage.mean()
+    return centred / centred.square().mean().sqrt().clamp_min(least_deviation)
+
+
 def value_loss(update: Update, value: Tensor, target: Tensor, before: Tensor) -> Tensor:
     """The mean clipped error of values, in units of who gave them."""
-    terms = LossTerms(
-        clip_epsilon=update.ppo.clip_epsilon,
-        entropy_coef=0.0,
-        critic_coef=1.0,
-        huber_delta=update.ppo.huber_delta,
-        value_clip=update.ppo.value_clip,
-    )
-    return terms.value_error(value, target, before).mean()
+    limits = {"value_clip": update.ppo.value_clip, "huber_delta": update.ppo.huber_delta}
+    return value_error(value, target, before, **limits).mean()
 
 
 def in_units(

@@ -7,12 +7,19 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.objectives.value.functional import generalized_advantage_estimate
 
-from navrl.agents.core.clipped import clipped_objective, explained_variance, standardised
-from navrl.agents.core.epochs import fit
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.gradients import fit
+from navrl.agents.core.objective import explained_variance
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.hmasd.blocks import Block
 from navrl.agents.hmasd.discoverer import Actor, AgentCritic, Judged, TeamCritic
-from navrl.agents.hmasd.learning import descent_of, in_units, largest_difference, value_loss
+from navrl.agents.hmasd.learning import (
+    in_units,
+    largest_difference,
+    optimizer_of,
+    policy_terms,
+    standardised,
+    value_loss,
+)
 from navrl.agents.hmasd.options import ActorOptions, Update
 from navrl.agents.networks.distributions import ActionDistribution
 from navrl.agents.networks.memory import chunks
@@ -73,9 +80,9 @@ class LowLevel:
     ) -> None:
         self.actor, self.critic, self.scale = actor, critic, scale
         self.options, self.update = options, update
-        self.descents = {
-            "actor": descent_of(actor, options.learning_rate, update),
-            "critic": descent_of(critic, options.critic_learning_rate, update),
+        self.optimizers = {
+            "actor": optimizer_of(actor, options.learning_rate, update),
+            "critic": optimizer_of(critic, options.critic_learning_rate, update),
         }
         self._entropy_coef = options.entropy_coef
 
@@ -98,7 +105,7 @@ class LowLevel:
             actions=batch,
             values=ValueBatch(*(column.flatten(0, 1) for column in (*now, value, target))),
             replay_error=largest_difference(again, batch.log_prob),
-            metrics={"low/ev": explained_variance(value, target)},
+            metrics={"low/ev": explained_variance(value, target, correction=0)},
         )
 
     def _actions(self, block: Block, advantage: Tensor) -> ActionBatch:
@@ -146,12 +153,12 @@ class LowLevel:
         batch = values._replace(before=before, target=target)
         acted, judged = (
             fit(
-                self.descents[part],
+                self.optimizers[part],
                 loss,
                 learned,
                 num_epochs=self.options.num_epochs,
                 num_minibatches=self.options.num_minibatches,
-                pieces=self.update.ppo.accumulate,
+                parts=self.update.ppo.accumulate,
                 stopped=stopped,
             )
             for part, loss, learned in (
@@ -165,9 +172,8 @@ class LowLevel:
     def _actor_loss(self, batch: ActionBatch) -> tuple[Tensor, Tensor]:
         dist = self._again(batch)
         entropy = (batch.weight * dist.entropy()).mean()
-        clipped = clipped_objective(
-            _log_prob(dist, batch),
-            batch.log_prob,
+        clipped = policy_terms(
+            _log_prob(dist, batch) - batch.log_prob,
             batch.advantage,
             self.update.ppo.clip_epsilon,
             batch.weight,

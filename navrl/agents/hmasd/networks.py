@@ -7,7 +7,7 @@ from torch import nn
 from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.core.team import ALIVE, GROUP, STATE, action_of, in_group
-from navrl.agents.core.values import ValueScale, value_scale
+from navrl.agents.core.value_scale import ValueScale, value_scale
 from navrl.agents.hmasd.ablations import Setting
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
 from navrl.agents.hmasd.discoverer import CRITICS, Actor, AgentCritic, TeamCritic

@@ -3,7 +3,7 @@
 from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.core.team import INDEPENDENT
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.networks.mlp import Critic, NetworkOptions, Policy, separate_networks
 from navrl.agents.networks.navrl import navrl_networks
 from navrl.agents.networks.team import team_networks

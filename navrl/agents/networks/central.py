@@ -5,7 +5,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite
 
 from navrl.agents.core.team import CENTRAL, GROUP, state_of
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.networks.encoders import Leaves, observation_leaves
 from navrl.agents.networks.mlp import Critic, NetworkOptions, Trunk, trunks
 from navrl.envs.core.specs import AGENT_ID

@@ -13,7 +13,7 @@ from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import ExplorationType, exploration_type
 
 from navrl.agents.core.team import ALIVE, TeamOptions, action_of, frames_of, group_of, in_group
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.networks.distributions import ActionDistribution
 from navrl.agents.networks.encoders import (
     EntityEncoder,

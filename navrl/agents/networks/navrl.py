@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.core.team import action_of, frames_of, group_of
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.fast.products import Linear
 from navrl.agents.networks.encoders import (
     Leaves,

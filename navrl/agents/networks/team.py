@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
 
 from navrl.agents.core.team import GROUP, TeamOptions, action_of, group_of
-from navrl.agents.core.values import ValueScale
+from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.networks.central import central_critic
 from navrl.agents.networks.encoders import observation_leaves
 from navrl.agents.networks.heads import head_for

@@ -10,18 +10,19 @@ from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives.value import GAE
 
-from navrl.agents.core.gradients import Gradients, MinibatchGradients
+from navrl.agents.core.gradients import Gradients
 from navrl.agents.core.grouped import minibatches_of
-from navrl.agents.core.guards import diagnose, replay_slices, require_fractions
+from navrl.agents.core.guards import UpdateGuard, replay_slices, require_fractions
 from navrl.agents.core.lag import NoLag, OneVersion
 from navrl.agents.core.loss import LossTerms, PPOLoss, explained
 from navrl.agents.core.minibatches import Minibatches, in_parts
-from navrl.agents.core.optimizer import Descent, parameter_groups
+from navrl.agents.core.optimizer import Optimizer, parameter_groups
 from navrl.agents.core.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
-from navrl.agents.core.values import value_scale
+from navrl.agents.core.value_scale import value_scale
 from navrl.agents.networks.architectures import actor_critic
 from navrl.agents.networks.memory import HIDDEN, GruRecurrence, NoRecurrence, check_chunks
 from navrl.agents.networks.mlp import NetworkOptions, resolve_precision
+from navrl.agents.ppo.gradients import KL, MinibatchGradients
 
 MINIBATCH_KEYS = (
     "observation",
@@ -49,7 +50,6 @@ class PPO:
 
     lag = NoLag()
 
-    skipped_in_a_row = 0  # iterations whose gradients were not finite
     headline: Mapping[str, str] = MappingProxyType({})  # console columns beside the env's
 
     def __init__(
@@ -95,7 +95,9 @@ class PPO:
         self.name, self.device, self.max_kl = name, torch.device(device), max_kl
         precision = self.precision = resolve_precision(precision, self.device)
         self.minibatches = Minibatches(num_minibatches, num_epochs, accumulate, num_iterations)
-        self.max_skipped_updates, self.replay_tolerance = max_skipped_updates, replay_tolerance
+        self.guard = UpdateGuard(
+            replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
+        )
         scale = self.value_scale = value_scale(value_normalisation)
         looks = (lidar_encoder, activation, precision, rnn, chunk_length)
         sizes = NetworkOptions(hidden_sizes, entity_sizes, *looks, team, compile_mode)
@@ -107,8 +109,8 @@ class PPO:
         groups = parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate)
         falling: Any = {"final_share": final_learning_rate / learning_rate, "epsilon": adam_epsilon}
         limits: Any = {"max_grad_norm": max_grad_norm, "num_iterations": num_iterations}
-        self.descent = Descent(groups, **falling, **limits)
-        self.parameters = self.descent.parameters
+        self.optimizer = Optimizer(groups, **falling, **limits)
+        self.parameters = self.optimizer.parameters
         whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
         self.gradients = in_parts(whole, self.loss, accumulate)
 
@@ -124,12 +126,12 @@ class PPO:
             batch = self._with_advantages(frames, sharing)
             fit = explained(batch)
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
-        stopped = replay_error > self.replay_tolerance
+        stopped = replay_error > self.guard.replay_tolerance
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
         flat = self._memory.rows(batch.select(*MINIBATCH_KEYS, strict=False))
         steps: list[Tensor] = []
         self.lag.remember(self.policy)
-        done, generator = self.descent.done, self.lag.generator
+        done, generator = self.optimizer.done, self.lag.generator
         indices = self.minibatches.of(len(flat), done, self.device, generator)
         for gradients, index in minibatches_of(flat, indices, self.gradients.of):
             stopped, step = self._step(gradients(index), stopped)
@@ -137,28 +139,21 @@ class PPO:
         # The one place of an iteration that reads the device.
         summary = torch.cat([replay_error.reshape(1), fit, _mean_steps(steps)])
         numbers: list[float] = summary.tolist()
-        self._guard(rollout, replay_error=numbers[0], skipped=numbers[2])
+        self.guard.check(rollout, replay_error=numbers[0], skipped_steps=numbers[2])
         rows = flat.reshape(-1)
         for part in (self.policy.trunk, self.critic):
             part.learn_scales(rows)
         self.policy.version += 1
-        return self._metrics(numbers, self.descent.end_iteration()) | {"sync/lag": float(lag)}
+        return self._metrics(numbers, self.optimizer.end_iteration()) | {"sync/lag": float(lag)}
 
     def allow_lag(self) -> None:
         """Learn from rollouts of the version before as well; ask for it before the first update."""
         self.lag = OneVersion(self.policy)
 
-    def _guard(self, rollout: TensorDictBase, *, replay_error: float, skipped: float) -> None:
-        """Refuse a foreign rollout, which has changed nothing so far; count broken iterations."""
-        if replay_error > self.replay_tolerance:
-            raise RuntimeError(
-                f"the rollout was not collected by this policy: log-probs differ by {replay_error:.3g}, "
-                f"expected at most {self.replay_tolerance:g}; nothing may change weights while a rollout "
-                "is collected (or raise agent.replay_tolerance)"
-            )
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped > 0 else 0
-        if skipped > 0:
-            diagnose(rollout, self.skipped_in_a_row, self.max_skipped_updates)
+    @property
+    def skipped_in_a_row(self) -> int:
+        """The number of iterations in a row whose gradients were not finite."""
+        return self.guard.skipped_in_a_row
 
     def _metrics(self, numbers: list[float], learning_rate: float) -> dict[str, float]:
         """Names for the numbers."""
@@ -231,8 +226,8 @@ class PPO:
     def _step(self, found: Gradients, stopped: Tensor) -> tuple[Tensor, Tensor]:
         """One gradient step, unless the KL limit was passed or the gradient is not finite."""
         if self.max_kl is not None:
-            stopped = stopped | (found.kl > self.max_kl)
-        broken = self.descent.along(found.of_parameters, found.norm, stopped)
+            stopped = stopped | (found.metrics[KL] > self.max_kl)
+        broken = self.optimizer.step(found.of_parameters, found.norm, stopped)
         flags = torch.stack([broken.float(), stopped.float(), found.norm])
         return stopped, torch.cat([flags, found.metrics])
 
@@ -241,7 +236,7 @@ class PPO:
         return {
             "policy": dict(self.policy.state_dict()),
             "critic": dict(self.critic.state_dict()),
-            **self.descent.state_dict(),
+            **self.optimizer.state_dict(),
             "policy_version": self.policy.version,
             "lag": self.lag.state_dict(),
             "skipped_in_a_row": self.skipped_in_a_row,
@@ -251,10 +246,10 @@ class PPO:
         """The inverse of state_dict, for an agent of the same options."""
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
-        self.descent.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
         self.policy.version = state["policy_version"]
         self.lag.load_state_dict(state.get("lag", {}))
-        self.skipped_in_a_row = state["skipped_in_a_row"]
+        self.guard.skipped_in_a_row = state["skipped_in_a_row"]
 
 
 def _mean_steps(steps: list[Tensor]) -> Tensor:

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from navrl.agents.core.gradients import STEP_METRICS, MinibatchGradients
 from navrl.agents.core.loss import explained
 from navrl.agents.core.team import as_one_agent
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
+from navrl.agents.ppo.gradients import STEP_METRICS, MinibatchGradients
 from tests.agents.squad import make_team_rollout
 
 LOSSES = ("loss_objective", "loss_critic", "loss_entropy")

@@ -53,13 +53,13 @@ def test_the_number_of_gradient_steps_follows_the_list(make_agent):
     counts = []
     for _ in range(7):
         agent.update(make_rollout(agent))
-        (count,) = {int(state["step"]) for state in agent.descent.optimizer.state.values()}
+        (count,) = {int(state["step"]) for state in agent.optimizer.adam.state.values()}
         counts.append(count)
     made = [after - before for before, after in itertools.pairwise([0, *counts])]
     assert made == [4] * 5 + [2] * 2
     resumed = make_agent(num_minibatches=[4, 2])
     resumed.load_state_dict(agent.state_dict())
-    assert resumed.minibatches.number(resumed.descent.done) == 2
+    assert resumed.minibatches.number(resumed.optimizer.done) == 2
 
 
 # Six frames a minibatch; with so large an epsilon Adam's step is proportional to the gradient.

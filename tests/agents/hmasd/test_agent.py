@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 
-from navrl.agents.core.epochs import fit
+from navrl.agents.core.gradients import fit
 from navrl.agents.hmasd.ablations import ABLATIONS
 from tests.agents.hmasd import game
 
@@ -38,8 +38,8 @@ def test_every_parameter_is_in_one_optimiser_and_learns(make_agent, ablation):
     agent = make_agent("agent.k=3", f"agent.ablation={ablation}")
     owned = [
         id(parameter)
-        for descent in agent.descents.values()
-        for group in descent.optimizer.param_groups
+        for optimizer in agent.optimizers.values()
+        for group in optimizer.adam.param_groups
         for parameter in group["params"]
     ]
     assert len(owned) == len(set(owned))
@@ -116,15 +116,15 @@ def test_minibatches_are_all_rows_once_in_a_pass(make_agent):
     class Rows(NamedTuple):
         number: torch.Tensor
 
-    descent = make_agent().low.descents["actor"]
+    optimizer = make_agent().low.optimizers["actor"]
     seen = []
 
     def loss(batch):
         seen.append(batch.number.tolist())
-        return 0.0 * descent.parameters[0].sum(), batch.number.float().mean().reshape(1)
+        return 0.0 * optimizer.parameters[0].sum(), batch.number.float().mean().reshape(1)
 
-    options = {"num_epochs": 2, "num_minibatches": 3, "pieces": 1, "stopped": torch.tensor(True)}
-    means = fit(descent, loss, Rows(torch.arange(9)), **options)
+    options = {"num_epochs": 2, "num_minibatches": 3, "parts": 1, "stopped": torch.tensor(True)}
+    means = fit(optimizer, loss, Rows(torch.arange(9)), **options)
     assert [len(rows) for rows in seen] == [3] * 6
     for number in range(2):
         rows = [row for part in seen[3 * number : 3 * number + 3] for row in part]

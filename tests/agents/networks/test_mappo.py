@@ -210,7 +210,7 @@ def test_every_variant_replays_its_rollouts_and_moves_every_parameter(make_team,
     env = Squad(NUM_ENVS, AGENTS)
     collector = SyncCollector(env=env, policy=agent.policy, rollout_steps=STEPS, total_frames=72)
     known = set(map(id, [*agent.policy.parameters(), *agent.critic.parameters()]))
-    optimised = [id(p) for group in agent.descent.optimizer.param_groups for p in group["params"]]
+    optimised = [id(p) for group in agent.optimizer.adam.param_groups for p in group["params"]]
     assert sorted(optimised) == sorted(known)
     before = parameters(agent.policy), parameters(agent.critic)
     for rollout in collector:

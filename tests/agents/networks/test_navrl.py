@@ -6,9 +6,9 @@ import pytest
 import torch
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.agents.core.gradients import STEP_METRICS
 from navrl.agents.networks.distributions import ScaledBeta
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
+from navrl.agents.ppo.gradients import STEP_METRICS
 from tests.agents.conftest import configuration, entities, one_step, spec
 from tests.agents.drone import disturbed, drone_specs, make_drone_rollout, seen_by
 from tests.agents.ppo.test_guards import differences, everything
@@ -124,7 +124,7 @@ def test_the_loss_compiles_whole(make_navrl_agent):
     agent = make_navrl_agent(compile_mode="on", policy_coef=1.0)
     flat = flat_batch(agent)
     found, expected = agent.gradients.of(flat)(torch.arange(flat.numel())), agent.loss(flat)
-    wanted = torch.autograd.grad(sum(expected[name] for name in LOSSES), agent.descent.parameters)
+    wanted = torch.autograd.grad(sum(expected[name] for name in LOSSES), agent.optimizer.parameters)
     for name, value in zip(STEP_METRICS, found.metrics, strict=True):
         torch.testing.assert_close(value, expected[name].detach(), rtol=1e-4, atol=1e-6)
     for gradient, reference in zip(found.of_parameters, wanted, strict=True):

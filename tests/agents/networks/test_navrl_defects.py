@@ -72,14 +72,14 @@ def test_both_rates_fall_alike(make_navrl_agent):
     rates = []
     for _ in range(3):
         agent.update(make_drone_rollout(agent))
-        rates.append([group["lr"] for group in agent.descent.optimizer.param_groups])
+        rates.append([group["lr"] for group in agent.optimizer.adam.param_groups])
     expected = [
         (5e-4 * share, 2e-3 * share) for share in (0.95, 0.90, 0.85)
     ]  # to 1/2 in ten iterations
     assert rates == [pytest.approx(pair) for pair in expected]
     restored = make_navrl_agent(critic_learning_rate=2e-3, final_learning_rate=2.5e-4)
     restored.load_state_dict(agent.state_dict())
-    found = [group["lr"] for group in restored.descent.optimizer.param_groups]
+    found = [group["lr"] for group in restored.optimizer.adam.param_groups]
     assert found == pytest.approx(rates[-1])
 
 

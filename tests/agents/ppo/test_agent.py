@@ -170,7 +170,7 @@ def test_without_a_limit_every_minibatch_steps(make_agent):
     agent = make_agent(num_minibatches=4, num_epochs=3, max_kl=None, learning_rate=0.1)
     metrics = agent.update(make_rollout(agent))
     assert metrics["policy/kl_stopped_steps"] == 0.0
-    (count,) = {int(state["step"]) for state in agent.descent.optimizer.state.values()}
+    (count,) = {int(state["step"]) for state in agent.optimizer.adam.state.values()}
     assert count == 12
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.agents.core.guards import TrainingDivergedError, diagnose
+from navrl.agents.core.guards import TrainingDivergedError, UpdateGuard
 from tests.agents.conftest import make_rollout
 
 
@@ -107,8 +107,10 @@ def test_at_most_eight_bad_rows_are_listed(rows):
     reward = torch.zeros(12, 4, 1)
     reward[:rows, 2] = float("inf")
     listed = ", ".join(str(row) for row in range(min(rows, 8))) + (", ..." if rows > 8 else "")
+    guard = UpdateGuard(replay_tolerance=1.0, max_skipped_updates=5)
+    frames = TensorDict({"next": {"reward": reward}}, [12, 4])
     with pytest.warns(UserWarning, match="skipped") as caught:
-        diagnose(TensorDict({"next": {"reward": reward}}, [12, 4]), in_a_row=1, limit=5)
+        guard.check(frames, replay_error=0.0, skipped_steps=1.0)
     assert f"('next/reward' of the rollout in env rows {listed})" in str(caught[0].message)
 
 

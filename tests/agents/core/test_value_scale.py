@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 from torch import nn
 
-from navrl.agents.core.values import EmaValues, ValueScale, value_scale
+from navrl.agents.core.value_scale import EmaValues, ValueScale, value_scale
 from tests.agents.conftest import make_rollout
 from tests.agents.drone import make_drone_rollout
 
