@@ -128,7 +128,6 @@ class Agent(Protocol):
     name: str  # conf/agent option; names the run directory
     precision: str  # fp32 or bf16, as the run's first lines show it
     headline: Mapping[str, str]  # console column: metric
-    skipped_in_a_row: int  # latest iterations with a gradient that was not finite; none are saved
 
     @property
     def policy(self) -> LearnedPolicy:
@@ -137,6 +136,10 @@ class Agent(Protocol):
     @property
     def critic(self) -> nn.Module:
         """Return the network that estimates returns."""
+
+    @property
+    def skipped_in_a_row(self) -> int:
+        """Return how many of the latest iterations had a gradient that was not finite; none are saved."""
 
     def update(self, rollout: TensorDictBase, /) -> dict[str, float]:
         """Make every gradient step of one iteration on (N, T) frames; return metrics by name."""
