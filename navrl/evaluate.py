@@ -30,8 +30,8 @@ from navrl.run.policies import (
     rival,
 )
 from navrl.selfplay.league_table import find_league, league_record, league_table
-from navrl.storage.json_files import to_json as json_text
-from navrl.storage.json_files import write_atomically
+from navrl.storage.files import to_json as json_text
+from navrl.storage.files import write_atomically
 
 _CHANGES = ("opponent", "shield")  # groups that a command may change in a run
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from navrl.config.compose import build, compose
 from navrl.storage import container
 from navrl.storage.container import Compress
-from navrl.storage.rollout_packing import pack
+from navrl.storage.rollout_format import pack
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from navrl.storage.tree import flatten
 

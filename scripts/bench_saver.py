@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from navrl.storage.background import AsyncSaver
+from navrl.storage.async_saver import AsyncSaver
 
 _LEAVES = 174  # as many as two networks of five layers, with Adam, and an env have
 _MATRIX, _ROWS = 256, 2048  # the stand-in for training: a few layers forward and backward

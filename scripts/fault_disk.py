@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.storage.checkpoint import intact_facts
-from navrl.storage.directory import checkpoints
+from navrl.storage.checkpoint import verify_or_warn
+from navrl.storage.checkpoint import checkpoint_files
 
 _OPERATIONS = ("open", "write", "fsync", "replace")
 _ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
@@ -100,7 +100,7 @@ def _one(
 ) -> None:
     for step in (1, 2):
         _save(saver, step)
-    before = {path.name for path in checkpoints(saver.directory)}
+    before = {path.name for path in checkpoint_files(saver.directory)}
     with fault:
         try:
             _save(saver, 3)
@@ -111,7 +111,7 @@ def _one(
             totals["other"] += 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {path.name: intact_facts(path) for path in checkpoints(saver.directory)}
+        found = {path.name: verify_or_warn(path) for path in checkpoint_files(saver.directory)}
     intact = {name for name, facts in found.items() if facts is not None}
     totals["damaged"] += len(found) - len(intact)
     kept = len(intact & before) + (len(intact) > len(intact & before))

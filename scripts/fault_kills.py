@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.storage.background import AsyncSaver
+from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
 from navrl.storage.saver import CheckpointSaver

@@ -19,7 +19,7 @@ from navrl.config.command import run_plain
 from navrl.config.compose import compose
 from navrl.run.options import check_whole, check_writable, enough_memory
 from navrl.run.timers import available_mb, memory, reset_peak
-from navrl.storage.json_files import to_json, write_atomically
+from navrl.storage.files import to_json, write_atomically
 
 _MEBIBYTES = 1024.0  # in a gibibyte
 _EXAMPLES = """examples:

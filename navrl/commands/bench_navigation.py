@@ -21,7 +21,7 @@ from navrl.evaluate import play, summarise
 from navrl.run.intervals import Interval
 from navrl.run.options import check_writable, prepare_process
 from navrl.run.policies import SCRIPTED, build_env, build_policy, examination, find_subject
-from navrl.storage.json_files import to_json, write_atomically
+from navrl.storage.files import to_json, write_atomically
 
 _PLANNERS = tuple(
     f"{SCRIPTED}{name}" for name in ("greedy", "potential_field", "velocity_obstacles", "orca")

@@ -16,10 +16,10 @@ from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS
-from navrl.storage.checkpoint import Facts, checked_facts, load, write_state
+from navrl.storage.checkpoint import CheckpointInfo, verify, load, write_state
 from navrl.storage.compare import Difference, describe, differing, leaves
 from navrl.storage.container import CorruptFile
-from navrl.storage.directory import BEST, LATEST, checkpoints
+from navrl.storage.checkpoint import BEST, LATEST, checkpoint_files
 from navrl.storage.find import find
 
 _EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
     path: Path
     size: int  # bytes
-    facts: Facts | str
+    facts: CheckpointInfo | str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +52,7 @@ def _entry(path: Path) -> Entry:
     size = 0
     try:
         size = path.stat().st_size
-        return Entry(path, size, checked_facts(path))
+        return Entry(path, size, verify(path))
     except OSError as error:  # deleted meanwhile by the run that it is of, for one
         return Entry(path, size, f"unreadable: {error.strerror}")
     except CorruptFile as error:
@@ -64,7 +64,7 @@ def _entry(path: Path) -> Entry:
 def _lone(path: Path, size: int) -> Entry:
     """A checkpoint under a name of its own."""
     frames = load(path).get("frames")
-    return Entry(path, size, Facts(frames if type(frames) is int else 0, 0, None, ""))
+    return Entry(path, size, CheckpointInfo(frames if type(frames) is int else 0, 0, None, ""))
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from navrl.config.checks import ConfigError
 from navrl.run.policies import OUTPUTS
-from navrl.storage.directory import BEST, LATEST
+from navrl.storage.checkpoint import BEST, LATEST
 from navrl.storage.find import find, latest_run
 
 

@@ -19,7 +19,7 @@ from navrl.config.command import run_plain
 from navrl.config.compose import build, compose, from_json, to_json
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS, build_env, load_agent
-from navrl.storage.atomic import replace_file
+from navrl.storage.files import write_atomically
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.find import find
 

@@ -25,7 +25,7 @@ from navrl.run.policies import (
     find_subject,
     rival,
 )
-from navrl.storage.json_files import write_atomically
+from navrl.storage.files import write_atomically
 from navrl.view.figure import check_viz
 from navrl.view.replay import CombatReplay, NavigationReplay
 

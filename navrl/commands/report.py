@@ -19,7 +19,7 @@ from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import read_metrics
-from navrl.storage.json_files import to_json, write_atomically
+from navrl.storage.files import to_json, write_atomically
 from navrl.view.html import REPORT, page
 from navrl.view.report import Run, report
 

@@ -16,9 +16,9 @@ from navrl.commands.files import Action, files_of, parser_of, printable, size_te
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.run.options import check_writable
-from navrl.storage.atomic import replace_file
+from navrl.storage.files import write_atomically
 from navrl.storage.container import CorruptFile, Header
-from navrl.storage.rollouts import load_rollout, rollout_header, stored_rollouts
+from navrl.storage.rollouts import load_rollout, rollout_header, rollout_files
 
 _EXAMPLES = """  navrl rollouts ls                                       those of the newest run
   navrl rollouts show outputs/latest/rollouts/rollout_000100.nvrl
@@ -113,7 +113,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 
 def _files(where: str) -> list[Path]:
-    return files_of(where, "rollouts", stored_rollouts)
+    return files_of(where, "rollouts", rollout_files)
 
 
 def _newest(where: str) -> Path:

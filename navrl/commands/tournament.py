@@ -24,8 +24,8 @@ from navrl.run.options import check_writable, fight_params, pick_device, prepare
 from navrl.run.policies import scripted_option
 from navrl.selfplay.payoff import Payoff
 from navrl.selfplay.strengths import Rating, bradley_terry
-from navrl.storage.json_files import to_json as json_text
-from navrl.storage.json_files import write_atomically
+from navrl.storage.files import to_json as json_text
+from navrl.storage.files import write_atomically
 from navrl.view.matrix import svg
 
 _EVALUATION_SEED = 1_000_003  # the episodes of `navrl evaluate`

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from navrl.loggers.base import Logger
-from navrl.storage.json_files import to_json, write_atomically
+from navrl.storage.files import to_json, write_atomically
 
 
 class JsonlLogger(Logger):

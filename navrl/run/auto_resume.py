@@ -17,7 +17,7 @@ from navrl.config.compose import dotted_items, to_json
 from navrl.config.resumed import LOCAL
 from navrl.run.plan import folder_of, leave_nothing
 from navrl.run.policies import OUTPUTS
-from navrl.storage.directory import checkpoints
+from navrl.storage.checkpoint import checkpoint_files
 from navrl.storage.find import find
 
 AUTO = "auto"
@@ -62,7 +62,7 @@ def own_folder(fresh: Path, overrides: Sequence[str]) -> Path:
 def _newest_in(folder: Path) -> Path | None:
     """The run's newest intact checkpoint; None if it has not saved yet. That all are damaged is an error."""
     place = folder / "checkpoints"
-    if not _is_run(folder) or not place.is_dir() or not checkpoints(place):
+    if not _is_run(folder) or not place.is_dir() or not checkpoint_files(place):
         return None
     return find(str(folder), OUTPUTS)
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from navrl.run.environment import describe_environment
-from navrl.storage.json_files import to_json, write_atomically
+from navrl.storage.files import to_json, write_atomically
 
 State = Literal["running", "finished", "interrupted", "failed"]
 
@@ -63,7 +63,7 @@ class RunDirectory:
             _point(Path(latest), self.path)
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoint_files(self) -> Path:
         """The folder that holds this run's checkpoints."""
         return self.path / "checkpoints"
 

@@ -20,7 +20,7 @@ from navrl.envs.combat.opponents.frozen import Frozen, Seat
 from navrl.run.options import pick_device
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
-from navrl.storage.fits import check_fits
+from navrl.storage.checkpoint import check_fits
 
 OUTPUTS = Path("outputs")
 SCRIPTED = "scripted:"

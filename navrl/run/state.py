@@ -8,7 +8,7 @@ from navrl.config.compose import to_json
 from navrl.loggers.composite import Loggers
 from navrl.run.directory import RunDirectory
 from navrl.run.plan import Start
-from navrl.storage.rng import rng_state, set_rng_state
+from navrl.run.state import rng_state, set_rng_state
 from navrl.storage.saver import SaveFailed
 
 

@@ -1,6 +1,6 @@
 """Checkpoints and rollouts in one checked file format: write, read, find and verify."""
 
-from navrl.storage.background import AsyncSaver
+from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import load
 from navrl.storage.container import CorruptFile
 from navrl.storage.find import find

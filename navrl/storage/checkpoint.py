@@ -1,6 +1,12 @@
-"""One checkpoint: the state tree of a run in a container, with the frames, stage and score it had."""
+"""Checkpoints: the state of a run in a container called step_<frames>.ckpt, and the files beside it.
 
+The pointers `latest` and `best` are one line of JSON with a file name and its sha256, for people and scripts.
+Nothing here trusts them: resuming looks at the checkpoints themselves.
+"""
+
+import json
 import math
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,14 +15,21 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from navrl.storage import container, tree
-from navrl.storage.container import Compress, CorruptFile, ForeignFile
-from navrl.storage.directory import frames_of
+from navrl.storage.container import CorruptFile, ForeignFile
+from navrl.storage.files import write_atomically
 
+LATEST = "latest"
+BEST = "best"
 _KIND = "checkpoint"
+_STEP = re.compile(r"step_(\d{12,18})\.ckpt")
 
 
-class Facts(NamedTuple):
-    """What is known of an intact checkpoint besides its state."""
+class CheckpointMismatch(ValueError):  # noqa: N818 (the name is clear without a suffix)
+    """An intact checkpoint that belongs to another model."""
+
+
+class CheckpointInfo(NamedTuple):
+    """The facts about an intact checkpoint besides its state."""
 
     frames: int
     stage: int  # of the curriculum, in which the score was made
@@ -25,12 +38,12 @@ class Facts(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float] | None:
-        """What `best` goes by: any score is better than those of an earlier stage, which is easier."""
+        """The order of `best`: any score is better than those of an earlier stage, which is easier."""
         return None if self.score is None else (self.stage, self.score)
 
 
-class Content(NamedTuple):
-    """A state as `tree.flatten` gives it, and what it is known by."""
+class FlatState(NamedTuple):
+    """A state as `tree.flatten` gives it, with the facts that are stored beside it."""
 
     tensors: Mapping[str, Tensor]
     skeleton: Any
@@ -39,56 +52,55 @@ class Content(NamedTuple):
     score: float | None  # finite
 
 
-def flat(state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0) -> Content:
-    """What to write of a state; its tensors are still those of the state."""
+def flatten_state(
+    state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
+) -> FlatState:
+    """Return the content of a checkpoint; its tensors are still those of the state."""
     if score is not None:
         score = float(score) if math.isfinite(score) else None  # as good as none
-    return Content(*tree.flatten(dict(state)), frames, stage, score)
+    return FlatState(*tree.flatten(dict(state)), frames, stage, score)
 
 
-def write_content(
-    path: Path,
-    content: Content,
-    compress: Compress = Compress.NOTHING,
-    threads: int | None = None,
-) -> Facts:
+def write_flat(
+    path: Path, flat: FlatState, compress: bool = False, threads: int | None = None
+) -> CheckpointInfo:
     """Write one checkpoint atomically and durably."""
-    tensors, skeleton, frames, stage, score = content
+    tensors, skeleton, frames, stage, score = flat
     meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
     sha256 = container.write(path, tensors, meta, compress=compress, threads=threads)
-    return Facts(frames, stage, score, sha256)
+    return CheckpointInfo(frames, stage, score, sha256)
 
 
 def write_state(
     path: Path, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
-) -> Facts:
+) -> CheckpointInfo:
     """Write one checkpoint atomically and durably; a score that is not finite counts as none."""
-    return write_content(path, flat(state, frames=frames, score=score, stage=stage))
+    return write_flat(path, flatten_state(state, frames=frames, score=score, stage=stage))
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The state saved in `path`: fresh CPU tensors, a tuple for every NamedTuple."""
+    """Return the state saved in `path`: fresh CPU tensors, a tuple for every NamedTuple."""
     state, *_ = _read(Path(path))
     return state
 
 
-def intact_facts(path: Path) -> Facts | None:
-    """The facts of a `step_<frames>.ckpt` file; None, and one warning, if it cannot be trusted."""
-    try:
-        return checked_facts(path.resolve())
-    except (CorruptFile, OSError) as error:
-        # Python shows a text once for each line it comes from: however often a start looks at the file, and
-        # by whatever path, that is this line.
-        warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=1)
-        return None
-
-
-def checked_facts(path: Path, threads: int | None = None) -> Facts:
-    """The facts of a `step_<frames>.ckpt` file, every byte of which was read and checked."""
+def verify(path: Path, threads: int | None = None) -> CheckpointInfo:
+    """Read and check every byte of a `step_<frames>.ckpt` file; raise CorruptFile if it is damaged."""
     _, frames, stage, score = _read(path, threads)
     if frames != frames_of(path.name):
         raise CorruptFile(path, "header", f"holds the state after {frames} frames")
-    return Facts(frames, stage, score, container.read_digest(path))
+    return CheckpointInfo(frames, stage, score, container.read_digest(path))
+
+
+def verify_or_warn(path: Path) -> CheckpointInfo | None:
+    """Return None, after one warning, for a checkpoint that cannot be trusted."""
+    try:
+        return verify(path.resolve())
+    except (CorruptFile, OSError) as error:
+        # Python shows a text once for each line that it comes from: however often and by whatever path a
+        # start looks at the file, that is this line.
+        warnings.warn(f"checkpoint skipped: {error}", RuntimeWarning, stacklevel=1)
+        return None
 
 
 def _read(path: Path, threads: int | None = None) -> tuple[dict[str, Any], int, int, float | None]:
@@ -108,3 +120,54 @@ def _read(path: Path, threads: int | None = None) -> tuple[dict[str, Any], int, 
     if not isinstance(state, dict):
         raise CorruptFile(path, "header", "the tree is not a dict")
     return state, frames, stage, score
+
+
+def checkpoint_name(frames: int) -> str:
+    """Return the file name of the checkpoint taken after that many frames."""
+    if not 0 <= frames < 10**18:
+        raise ValueError(f"frames = {frames} must be between 0 and 10^18")
+    return f"step_{frames:012d}.ckpt"
+
+
+def frames_of(name: str) -> int:
+    """Return the frames in the name of a checkpoint."""
+    match = _STEP.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} is not a checkpoint name like {checkpoint_name(0)!r}")
+    return int(match[1])
+
+
+def checkpoint_files(directory: Path) -> list[Path]:
+    """Return all checkpoint files of a directory, most frames first, intact or not."""
+    found = [path for path in directory.iterdir() if _STEP.fullmatch(path.name)]
+    return sorted(found, key=lambda path: frames_of(path.name), reverse=True)
+
+
+def write_pointer(directory: Path, pointer: str, name: str, sha256: str) -> None:
+    """Let the pointer file name one checkpoint."""
+    write_atomically(directory / pointer, json.dumps({"file": name, "sha256": sha256}) + "\n")
+
+
+def check_fits(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], source: str) -> None:
+    """Raise CheckpointMismatch unless names, shapes and dtypes agree; `source` names the file."""
+    misfits = [_misfit(name, tensor, found, source) for name, tensor in expected.items()]
+    strangers = [name for name in found if name not in expected]
+    misfits += [f"{name!r} is in {source} but not in the model" for name in strangers]
+    faults = [misfit for misfit in misfits if misfit]
+    if faults:
+        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise CheckpointMismatch(
+            f"checkpoint does not fit: {faults[0]}{others}; use the same env and agent options"
+        )
+
+
+def _misfit(name: str, tensor: Tensor, found: Mapping[str, Tensor], source: str) -> str | None:
+    if name not in found:
+        return f"{name!r} is in the model but not in {source}"
+    loaded = found[name]
+    if loaded.shape != tensor.shape:
+        shapes = tuple(loaded.shape), tuple(tensor.shape)
+        return f"{name!r} has shape {shapes[0]} in {source} and {shapes[1]} in the model"
+    if loaded.dtype != tensor.dtype:
+        return f"{name!r} has dtype {loaded.dtype} in {source} and {tensor.dtype} in the model"
+    return None

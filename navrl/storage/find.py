@@ -1,4 +1,4 @@
-"""Finds the checkpoint to go on from: one that was read and checked, unless a file was named."""
+"""Find a checkpoint by `latest`, `best`, a run or a file; all but a named file are read and checked."""
 
 import difflib
 import os
@@ -6,8 +6,13 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from navrl.storage.checkpoint import Facts, intact_facts
-from navrl.storage.directory import BEST, LATEST, checkpoints
+from navrl.storage.checkpoint import (
+    BEST,
+    LATEST,
+    CheckpointInfo,
+    checkpoint_files,
+    verify_or_warn,
+)
 
 _FOLDER = "checkpoints"
 # outputs/<run>, <env>-<agent>/<run>, and sweeps
@@ -16,11 +21,11 @@ _MAX_NAMED = 3
 
 
 class CheckpointNotFound(FileNotFoundError):  # noqa: N818 (like FileNotFound)
-    """No intact checkpoint where one was asked for."""
+    """No intact checkpoint at the place that was named."""
 
 
 def find(reference: str, outputs: Path) -> Path:
-    """The checkpoint meant by `latest`, `best`, a run, a checkpoints directory or a file.
+    """Return the checkpoint meant by `latest`, `best`, a run, a checkpoints directory or a file.
 
     A path may be relative to `outputs`; `<run>/checkpoints/best` is the best one of that run.
     """
@@ -39,7 +44,7 @@ def find(reference: str, outputs: Path) -> Path:
 
 
 def _at(place: Path, outputs: Path) -> Path:
-    """The checkpoint at an existing path."""
+    """Return the checkpoint at an existing path."""
     is_file = os.path.isfile(place)
     if is_file and place.name not in (LATEST, BEST):
         return place
@@ -57,7 +62,7 @@ def _at(place: Path, outputs: Path) -> Path:
 
 
 def _in_some_run(which: str, outputs: Path) -> Path | None:
-    """From the run that outputs/latest shows, else from the run saved to most recently."""
+    """Look in the run that outputs/latest shows, else in the run saved to most recently."""
     shown = latest_run(outputs)
     found = _choose(shown, which) if shown is not None else None
     if found is not None:
@@ -71,11 +76,11 @@ def _in_some_run(which: str, outputs: Path) -> Path | None:
 
 
 def _choose(folder: Path, which: str) -> Path | None:
-    """The newest or best intact checkpoint of a run; the pointer files are not trusted."""
+    """Return the newest or best intact checkpoint of a run; the pointer files are not trusted."""
     if which == LATEST:
         return next((path for path, _ in _intact(folder)), None)
     intact = list(_intact(folder))
-    scored = [(path, facts.rank) for path, facts in intact if facts.rank is not None]
+    scored = [(path, info.rank) for path, info in intact if info.rank is not None]
     if intact and not scored:
         raise CheckpointNotFound(
             f"no checkpoint in {folder} has a score, so none is the best one; ask for 'latest'"
@@ -83,22 +88,22 @@ def _choose(folder: Path, which: str) -> Path | None:
     return max(scored, key=lambda pair: pair[1])[0] if scored else None
 
 
-def _intact(folder: Path) -> Iterator[tuple[Path, Facts]]:
+def _intact(folder: Path) -> Iterator[tuple[Path, CheckpointInfo]]:
     for path in _files(folder):
-        facts = intact_facts(path)
-        if facts is not None:
-            yield path, facts
+        info = verify_or_warn(path)
+        if info is not None:
+            yield path, info
 
 
 def _files(folder: Path) -> list[Path]:
-    """Checkpoint files of a run or checkpoints directory, newest first, intact or not."""
+    """Return the checkpoint files of a run or checkpoints directory, newest first, intact or not."""
     inner = folder / _FOLDER
     folder = inner if inner.is_dir() else folder
-    return checkpoints(folder) if folder.is_dir() else []
+    return checkpoint_files(folder) if folder.is_dir() else []
 
 
 def latest_run(outputs: Path) -> Path | None:
-    """The directory that outputs/latest is a link to, or names in its first line."""
+    """Return the directory that outputs/latest is a link to, or names in its first line."""
     link = outputs / LATEST
     if os.path.isfile(link):
         name = link.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
@@ -107,20 +112,20 @@ def latest_run(outputs: Path) -> Path | None:
 
 
 def _runs(outputs: Path) -> list[Path]:
-    """Runs with checkpoints, the one saved to most recently first."""
+    """Return the runs with checkpoints, most recently saved first."""
     folders = {
         folder.resolve() for depth in _DEPTHS for folder in outputs.glob(f"{depth}/{_FOLDER}")
     }
     saved_at = {
         folder.parent: max(path.stat().st_mtime_ns for path in files)
         for folder in folders
-        if (files := checkpoints(folder))
+        if (files := checkpoint_files(folder))
     }
     return sorted(saved_at, key=lambda run: (saved_at[run], run), reverse=True)
 
 
 def _nearby(reference: str, outputs: Path) -> str:
-    """What the user may have meant."""
+    """Return a sentence with the runs that the user may have meant."""
     root = outputs.resolve()
     names = [str(run.relative_to(root)) for run in _runs(outputs) if run.is_relative_to(root)]
     if not names:

@@ -1,29 +1,135 @@
-"""The first bytes of a container and its table of tensors; docs/container_format.md has every byte."""
+"""The header of a container: sizes, metadata, and a table with one row per tensor.
+
+docs/container_format.md describes every byte.
+"""
 
 import hashlib
 import json
+import math
+import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from navrl.storage.faults import CorruptFile, ForeignFile
-from navrl.storage.row import Row, fault_of
+import torch
+
+from navrl.storage.codec import CODECS, FILTERS, MAX_RATIO, NONE, RAW
 
 VERSION = 3
 _FAMILY, _LINE_ENDS = b"NVRL", b"\r\n\x1a"
 MAGIC = _FAMILY + bytes([VERSION]) + _LINE_ENDS
 MAX_HEADER_BYTES = 8 << 20  # parsed JSON needs about 20 times its text
 MAX_TENSORS = 8192  # each costs a reader some 0.1 ms, however small it is
-ALIGNMENT = 64  # of every tensor in the file, so that what is mapped is aligned in memory too
-
+MAX_DIMENSIONS = 32
+# A reader may have to hold this much besides the tensors, a few times per thread.
+MAX_BLOCK_BYTES = 16 << 20
+ALIGNMENT = 64  # of every tensor in the file, so that a mapped tensor is aligned in memory too
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+    )
+}
 # Magic; bytes of the header, of the payload, of the decoded tensors.
 _SIZES = struct.Struct("<8sQQQ")
 DIGEST_BYTES = hashlib.sha256().digest_size
 PREFIX_BYTES = _SIZES.size + DIGEST_BYTES
+LARGEST = 2**62  # bytes a shape may span, so that no stride overflows
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+class CorruptFile(ValueError):  # noqa: N818 (the name is clear without a suffix)
+    """A file that does not hold what was written; the message names the file and the part."""
+
+    def __init__(self, path: Path, part: str, reason: str) -> None:
+        super().__init__(f"{path} is damaged: {part}: {reason}")
+        self.path = path
+        self.part = part
+        self.verdict = f"damaged: {part}"  # in a few words, where the file is named already
+
+
+class ForeignFile(CorruptFile):
+    """A file of another program, or of a version, kind or codec that is not read here."""
+
+    def __init__(self, path: Path, sentence: str) -> None:
+        super().__init__(path, "header", sentence)
+        self.args = (f"{path} {sentence}",)
+        self.verdict = sentence
+
+
+class Block(NamedTuple):
+    """A piece of a tensor that is compressed and checked on its own."""
+
+    number: int
+    raw_start: int  # in the tensor's bytes as they are laid out
+    raw_bytes: int
+    start: int  # in the payload
+    stored_bytes: int
+    sha256: str
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is stored uncompressed, because it would not have become smaller."""
+        return self.stored_bytes == self.raw_bytes
+
+
+class Row(NamedTuple):
+    """A tensor in the table; `start` is not stored but follows from the rows before it."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    codec: str
+    filter: str
+    axis: int | None  # the dimension that is stored last, so that its values are neighbours
+    block_bytes: int  # raw bytes of every block but the last
+    stored: list[tuple[int, str]]  # bytes and sha256 of every block
+    start: int
+
+    @property
+    def part(self) -> str:
+        """The name of this tensor in error messages."""
+        return f"tensor {self.name!r:.200}"
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one value."""
+        return DTYPES[self.dtype].itemsize
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the tensor in memory."""
+        return math.prod(self.shape) * self.item_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes at one index of the first dimension."""
+        return math.prod(self.shape[1:]) * self.item_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of its blocks in the file."""
+        return sum(length for length, _ in self.stored)
+
+    @property
+    def end(self) -> int:
+        """The end of its last block in the payload."""
+        return self.start + self.stored_bytes
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield its blocks in the order of the file."""
+        start, raw_bytes = self.start, self.raw_bytes
+        for number, (length, sha256) in enumerate(self.stored):
+            raw_start = number * self.block_bytes
+            size = min(self.block_bytes, raw_bytes - raw_start)
+            yield Block(number, raw_start, size, start, length, sha256)
+            start += length
 
 
 class Sizes(NamedTuple):
-    """What the first bytes say."""
+    """The sizes in the first bytes of a file."""
 
     header: int
     payload: int
@@ -45,12 +151,12 @@ class Header(NamedTuple):
 
     @property
     def payload_start(self) -> int:
-        """Where in the file the payload begins."""
+        """The position in the file at which the payload begins."""
         return PREFIX_BYTES + self.sizes.header
 
 
 def pack(path: Path, rows: list[Row], meta: dict[str, Any]) -> tuple[bytes, str]:
-    """The bytes before the payload, and their sha256 (hex)."""
+    """Return the bytes before the payload, and their sha256 (hex)."""
     if len(rows) > MAX_TENSORS:
         raise ValueError(
             f"{path} would hold {len(rows):,} tensors, at most {MAX_TENSORS:,} fit; stack those of one shape"
@@ -70,7 +176,7 @@ def pack(path: Path, rows: list[Row], meta: dict[str, Any]) -> tuple[bytes, str]
 
 
 def parse_prefix(path: Path, prefix: bytes, file_bytes: int) -> Sizes:
-    """The sizes, once they agree with that of the file."""
+    """Return the sizes; raise CorruptFile unless they agree with that of the file."""
     if prefix[: len(MAGIC)] != MAGIC:
         raise _foreign(path, prefix)
     if len(prefix) < PREFIX_BYTES:
@@ -85,7 +191,7 @@ def parse_prefix(path: Path, prefix: bytes, file_bytes: int) -> Sizes:
 
 
 def parse(path: Path, prefix: bytes, sizes: Sizes, text: bytes) -> Header:
-    """The header, with nothing in it that a reader could not rely on."""
+    """Return the header, every field of which has been checked."""
     digest = hashlib.sha256(prefix[: _SIZES.size] + text)
     if prefix[_SIZES.size :] != digest.digest():
         raise CorruptFile(path, "header", "its checksum is not that of its content")
@@ -100,7 +206,7 @@ def parse(path: Path, prefix: bytes, sizes: Sizes, text: bytes) -> Header:
 
 
 def aligned_gap(position: int) -> int:
-    """Bytes from there to where a tensor may begin."""
+    """Return the number of bytes from `position` to the next place at which a tensor may begin."""
     return -position % ALIGNMENT
 
 
@@ -134,9 +240,20 @@ def _content(path: Path, text: bytes) -> tuple[dict[str, Any], list[Any]]:
     return meta, table
 
 
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not allowed")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return content
+
+
 def _rows(path: Path, table: list[Any]) -> list[Row]:
-    """The table, refused unless it tiles the payload exactly, before anything is allocated."""
-    fields = len(Row._fields) - 1  # where a tensor starts follows from those before it
+    """Return the table; refuse it before anything is allocated unless it tiles the payload exactly."""
+    fields = len(Row._fields) - 1  # the start of a tensor follows from those before it
     rows: list[Row] = []
     names: set[str] = set()
     end = 0
@@ -144,7 +261,8 @@ def _rows(path: Path, table: list[Any]) -> list[Row]:
         if not isinstance(entry, list) or len(entry) != fields:
             raise CorruptFile(path, "header", f"a row of t is not a list of {fields}")
         row = Row._make([*entry, end + aligned_gap(end)])
-        reason = fault_of(row)
+        _check_codec(path, row)
+        reason = _row_fault(row)
         if reason is None and row.name in names:
             reason = "the name occurs twice"
         if reason is not None:
@@ -155,12 +273,77 @@ def _rows(path: Path, table: list[Any]) -> list[Row]:
     return rows
 
 
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is not allowed")
+def _check_codec(path: Path, row: Row) -> None:
+    """Raise ForeignFile for a codec that only another navrl reads; the header itself is intact."""
+    if row.codec not in CODECS:
+        raise ForeignFile(
+            path,
+            f"holds {row.part} in the codec {row.codec!r:.40}, and this navrl reads "
+            f"{' and '.join(CODECS)} only; open it with the navrl that saved it",
+        )
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return content
+def _row_fault(row: Row) -> str | None:
+    """Return a description of the first fault in an untrusted row, or None."""
+    if not isinstance(row.name, str):
+        return "the name is not a string"
+    if not isinstance(row.dtype, str) or row.dtype not in DTYPES:
+        return f"unknown dtype {row.dtype!r:.40}, known are {', '.join(DTYPES)}"
+    if not _is_shape(row):
+        return "the shape is not a short list of sizes"
+    return _filter_fault(row) or _axis_fault(row) or _blocks_fault(row)
+
+
+def _is_shape(row: Row) -> bool:
+    """Return whether torch can represent the shape."""
+    if not isinstance(row.shape, list) or len(row.shape) > MAX_DIMENSIONS:
+        return False
+    if not all(is_count(size) for size in row.shape):
+        return False
+    # Strides treat a size of 0 as 1, so an empty tensor can overflow too.
+    return math.prod(max(size, 1) for size in row.shape) * row.item_bytes <= LARGEST
+
+
+def _filter_fault(row: Row) -> str | None:
+    if row.filter not in FILTERS:
+        return f"unknown filter {row.filter!r:.40}, known are {', '.join(FILTERS)}"
+    if row.codec == RAW and (row.filter != NONE or row.axis is not None):
+        return "codec raw goes with filter none and axis null"
+    return None
+
+
+def _axis_fault(row: Row) -> str | None:
+    if not is_count(row.block_bytes) or not 0 < row.block_bytes <= MAX_BLOCK_BYTES:
+        return f"blocks of {row.block_bytes!r:.40} bytes, expected 1 to {MAX_BLOCK_BYTES:,}"
+    if row.block_bytes % row.item_bytes:
+        return f"blocks of {row.block_bytes} bytes would cut values of {row.item_bytes} bytes"
+    if row.axis is None:
+        return None
+    if not is_count(row.axis) or not 0 < row.axis < len(row.shape) - 1 or not row.raw_bytes:
+        return f"axis {row.axis!r:.40} is not one between the first and the last of {row.shape}"
+    if row.block_bytes % row.row_bytes:
+        return f"blocks of {row.block_bytes} bytes would cut rows of {row.row_bytes} bytes"
+    return None
+
+
+def _blocks_fault(row: Row) -> str | None:
+    if not isinstance(row.stored, list) or len(row.stored) != -(-row.raw_bytes // row.block_bytes):
+        return "the number of its blocks does not follow from shape and dtype"
+    for pair in row.stored:
+        if not isinstance(pair, list) or len(pair) != 2 or not is_count(pair[0]):
+            return "a block is not a pair of length and sha256"
+        if not isinstance(pair[1], str) or not _DIGEST.fullmatch(pair[1]):
+            return "a sha256 is not 64 hexadecimal digits"
+    for block in row.blocks():
+        least = block.raw_bytes if row.codec == RAW else -(-block.raw_bytes // MAX_RATIO)
+        if not least <= block.stored_bytes <= block.raw_bytes:
+            return (
+                f"block {block.number} of {block.raw_bytes:,} bytes is stored in "
+                f"{block.stored_bytes:,}, expected {least:,} to {block.raw_bytes:,}"
+            )
+    return None
+
+
+def is_count(value: object) -> bool:
+    """Return whether an untrusted value is an int that may be a size."""
+    return type(value) is int and 0 <= value <= LARGEST

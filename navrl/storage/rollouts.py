@@ -1,4 +1,4 @@
-"""rollouts=disk: collected rollouts as files, one each, for looking at them or learning from them later."""
+"""Rollouts on disk: one file for each rollout that is kept, to look at or learn from later."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -6,19 +6,20 @@ from pathlib import Path
 
 from tensordict import TensorDict, TensorDictBase
 
-from navrl.storage import atomic, container
-from navrl.storage.container import Compress, CorruptFile
-from navrl.storage.rollout_checking import KIND, check_meta
-from navrl.storage.rollout_packing import Key, pack, unpack, wanted
+from navrl.storage import container
+from navrl.storage.container import CorruptFile
+from navrl.storage.files import delete_temporaries, make_directory
+from navrl.storage.header import Header
+from navrl.storage.rollout_format import KIND, Key, check_meta, needed_tensors, pack, unpack
 
 _NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")
 _TIME_AXIS = 1
-# What TensorDict says of sizes and names that do not fit together.
+# The errors of TensorDict about sizes and names that do not fit together.
 _MISFITS = (ValueError, RuntimeError, LookupError, TypeError, AttributeError)
 
 
 class RolloutStorage:
-    """Writes every `save_every`th rollout of a run into one directory, of which it is the only writer."""
+    """A storage that keeps every `save_every`th rollout, and is the only writer of its directory."""
 
     def __init__(
         self,
@@ -29,7 +30,7 @@ class RolloutStorage:
         drop: Sequence[str],
         compress: bool,
     ) -> None:
-        """`save_every` counts iterations, `keep_last` files (null: all); `drop` has keys like next/reward."""
+        """Count `save_every` in iterations and `keep_last` in files (null: all); drop keys like next/reward."""
         for option, value in (("save_every", save_every), ("keep_last", keep_last)):
             if value is not None and value < 1:
                 raise ValueError(
@@ -39,18 +40,18 @@ class RolloutStorage:
         self.save_every = save_every
         self.keep_last = keep_last
         self.drop = {tuple(key.split("/")) for key in drop}
-        self.compress = Compress.AUTO if compress else Compress.NOTHING
-        atomic.make_directory(self.directory)
-        atomic.sweep(self.directory)
+        self.compress = compress
+        make_directory(self.directory)
+        delete_temporaries(self.directory)
 
-    def after(self, iteration: int, rollout: TensorDictBase, tell: Callable[[str], None]) -> None:
-        """Save the rollout if it is its turn; the first has number 1. A full disk costs this file only."""
+    def after(self, iteration: int, rollout: TensorDictBase, warn: Callable[[str], None]) -> None:
+        """Save the rollout of every `save_every`th iteration; a full disk costs this file only."""
         if iteration % self.save_every:
             return
         try:
             self.save(rollout, iteration=iteration)
         except OSError as error:
-            tell(f"rollout not saved ({error}); the run goes on and tries again")
+            warn(f"rollout not saved ({error}); the run goes on and tries again")
 
     def save(self, rollout: TensorDictBase, *, iteration: int) -> Path:
         """Write one rollout; on return the file is durable, and files too many are gone."""
@@ -62,38 +63,39 @@ class RolloutStorage:
         return path
 
     def load(self, iteration: int, keys: Collection[str | Key] | None = None) -> TensorDict:
-        """The rollout of that iteration, as `load_rollout` reads it."""
+        """Return the rollout of that iteration, as `load_rollout` reads it."""
         return load_rollout(self.directory / f"rollout_{iteration:06d}.nvrl", keys)
 
     def _prune(self, newest: int) -> None:
         """Delete older files than the newest `keep_last`.
 
-        Later ones are of a run that was taken back to before them; they are overwritten in turn.
+        Files of later iterations are left from before the run was resumed further back; they are overwritten
+        in turn.
         """
-        past = [path for path in stored_rollouts(self.directory) if iteration_of(path) <= newest]
+        past = [path for path in rollout_files(self.directory) if iteration_of(path) <= newest]
         for path in past[: -self.keep_last] if self.keep_last else []:
             path.unlink(missing_ok=True)
 
 
 class NullRollouts:
-    """rollouts=none: a rollout is forgotten when it was learned from."""
+    """A storage that keeps nothing."""
 
     def __init__(self, *, directory: Path) -> None:
         self.directory = Path(directory)
 
-    def after(self, iteration: int, rollout: TensorDictBase, tell: Callable[[str], None]) -> None:
+    def after(self, iteration: int, rollout: TensorDictBase, warn: Callable[[str], None]) -> None:
         """Do nothing."""
 
 
-def stored_rollouts(directory: Path) -> list[Path]:
-    """The rollouts in a directory, intact or not, in the order of their iterations."""
+def rollout_files(directory: Path) -> list[Path]:
+    """Return the rollouts in a directory, intact or not, in the order of their iterations."""
     return sorted(
         (path for path in directory.iterdir() if _NAME.fullmatch(path.name)), key=iteration_of
     )
 
 
 def iteration_of(path: Path) -> int:
-    """The iteration that a file name tells."""
+    """Return the iteration in the name of a rollout."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise ValueError(f"{path.name!r} is not the name of a rollout like 'rollout_000050.nvrl'")
@@ -106,10 +108,10 @@ def load_rollout(
     mmap: bool = False,
     max_bytes: int = container.MAX_BYTES,
 ) -> TensorDict:
-    """The rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
+    """Return the rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
 
-    A string is a key of the first level, or several with slashes between. With `mmap` what is not compressed
-    stays in the file's memory. What "next" repeats counts towards `max_bytes` although it is not stored.
+    A string is a key of the first level, or several with slashes between. With `mmap` tensors that are
+    not compressed stay in the file's memory. Rows that "next" repeats count towards `max_bytes` although they are not stored.
     """
     path = Path(path)
     header = rollout_header(path, max_bytes)
@@ -117,20 +119,20 @@ def load_rollout(
     chosen = None if keys is None else [_key(key) for key in keys]
     rows = header.rows
     if chosen is not None:
-        rows = [rows[number] for number in wanted(meta, chosen)]
+        rows = [rows[number] for number in needed_tensors(meta, chosen)]
     names = [row.name for row in rows]
     tensors, again = container.read(path, max_bytes, names=names, mapped=mmap)
     numbers = {row.name: number for number, row in enumerate(header.rows)}
     try:
         if again != meta:
             raise ValueError("the file was replaced while it was read; read it again")
-        return unpack({numbers[name]: it for name, it in tensors.items()}, meta, chosen)
+        return unpack({numbers[name]: tensors[name] for name in tensors}, meta, chosen)
     except _MISFITS as error:
         raise CorruptFile(path, "header", f"not a rollout that fits together ({error})") from error
 
 
-def rollout_header(path: Path, max_bytes: int = container.MAX_BYTES) -> container.Header:
-    """What the intact header of a rollout says the file holds; the tensors are not looked at."""
+def rollout_header(path: Path, max_bytes: int = container.MAX_BYTES) -> Header:
+    """Return the checked header of a rollout; the tensors are not looked at."""
     header = container.read_header(path, max_bytes)
     check_meta(path, header.meta, header.rows, max_bytes)
     return header

@@ -1,32 +1,35 @@
-"""Saves the state of a run now and then, and keeps the newest and the best."""
+"""Savers: write checkpoints into the directory of a run, and keep the newest and the best."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from navrl.storage import atomic
 from navrl.storage.checkpoint import (
-    Content,
-    Facts,
-    checked_facts,
-    flat,
-    intact_facts,
-    write_content,
+    BEST,
+    LATEST,
+    CheckpointInfo,
+    FlatState,
+    checkpoint_files,
+    checkpoint_name,
+    flatten_state,
+    verify,
+    verify_or_warn,
+    write_flat,
+    write_pointer,
 )
-from navrl.storage.container import Compress, CorruptFile
-from navrl.storage.directory import BEST, LATEST, checkpoints, step_name, write_pointer
+from navrl.storage.container import CorruptFile
+from navrl.storage.files import delete_temporaries, make_directory
 
 ON_ERROR = ("continue", "stop")
-COMPRESS = tuple(each.value for each in Compress)
 
 
-class SaveFailed(OSError):  # noqa: N818 (it says what it is without a suffix)
+class SaveFailed(OSError):  # noqa: N818 (the name is clear without a suffix)
     """A checkpoint that was not written; those before it are untouched."""
 
 
 class CheckpointSaver:
-    """Writes checkpoints into one directory, of which it is the only writer."""
+    """A saver that writes in the caller's thread, and is the only writer of its directory."""
 
     def __init__(
         self,
@@ -36,21 +39,16 @@ class CheckpointSaver:
         keep_best: int,
         save_every: int,
         on_error: str,
-        compress: str,
+        compress: bool,
     ) -> None:
-        """`save_every` counts iterations; the newest and the best by stage and score are kept.
+        """Keep the newest and, by stage and score, the best; `save_every` counts iterations.
 
-        What to do about a save that fails is the caller's to decide, by `on_error`.
+        The caller decides by `on_error` about a save that fails.
         """
         if on_error not in ON_ERROR:
             raise ValueError(
                 f"checkpoint.on_error = {on_error}; expected {' or '.join(ON_ERROR)}; "
                 "change checkpoint.on_error"
-            )
-        if compress not in COMPRESS:
-            raise ValueError(
-                f"checkpoint.compress = {compress}; expected {', '.join(COMPRESS)}; "
-                "change checkpoint.compress"
             )
         for option, value, least in (
             ("keep_last", keep_last, 1),
@@ -64,40 +62,37 @@ class CheckpointSaver:
         self.keep_best = keep_best
         self.save_every = save_every
         self.on_error = on_error
-        self.compress = Compress(compress)
-        atomic.make_directory(self.directory)
-        atomic.sweep(self.directory)
+        self.compress = compress
+        make_directory(self.directory)
+        delete_temporaries(self.directory)
         # Damaged files do not count, else an intact one would be deleted to keep them.
-        facts = {path.name: intact_facts(path) for path in checkpoints(self.directory)}
-        self._saved: dict[str, Facts] = {name: fact for name, fact in facts.items() if fact}
-        self._best: tuple[str, str] | None = None  # name and sha256 that the pointer shows
+        found = {path.name: verify_or_warn(path) for path in checkpoint_files(self.directory)}
+        self._saved: dict[str, CheckpointInfo] = {name: i for name, i in found.items() if i}
+        self._best: tuple[str, str] | None = None  # name and sha256 in the pointer
 
     @property
     def saved_frames(self) -> int | None:
         """Frames of the newest checkpoint that is intact and durable."""
-        return max((facts.frames for facts in list(self._saved.values())), default=None)
+        return max((info.frames for info in list(self._saved.values())), default=None)
 
     def due(self, iteration: int) -> bool:
-        """Whether to save after this iteration; the first one has number 1."""
+        """Return whether to save after this iteration; the first one has number 1."""
         return iteration > 0 and iteration % self.save_every == 0
 
     def save(
         self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
     ) -> Path:
         """Write `state`; on return the file is durable and shares no memory with `state`."""
-        return self.write(flat(state, frames=frames, score=score, stage=stage))
+        return self.write(flatten_state(state, frames=frames, score=score, stage=stage))
 
-    def write(self, content: Content, threads: int | None = None) -> Path:
-        """Write what was flattened before; pointers move only once the file was read back.
-
-        Without `threads` as many work on a large state as there are cores.
-        """
-        name = step_name(content.frames)
+    def write(self, flat: FlatState, threads: int | None = None) -> Path:
+        """Write a flattened state; pointers move only once the file was read back."""
+        name = checkpoint_name(flat.frames)
         path = self.directory / name
-        facts = write_content(path, content, self.compress, threads)
-        self._saved.pop(name, None)  # an older one of this name is gone, whatever this one is
-        _read_back(path, facts, threads)
-        self._saved[name] = facts
+        info = write_flat(path, flat, self.compress, threads)
+        self._saved.pop(name, None)  # an older file of this name is gone, whatever this one holds
+        _read_back(path, info, threads)
+        self._saved[name] = info
         write_pointer(self.directory, LATEST, name, self._saved[name].sha256)
         ranking = self._ranking()
         if ranking:
@@ -106,7 +101,7 @@ class CheckpointSaver:
         return path
 
     def metrics(self) -> dict[str, float]:
-        """Nothing that the caller does not see: a save is over when it returns."""
+        """Return nothing: a save is over when it returns, so the caller sees all of it."""
         return {}
 
     def flush(self) -> None:
@@ -127,11 +122,11 @@ class CheckpointSaver:
         self.close()
 
     def _ranking(self) -> list[str]:
-        """Names of the scored checkpoints, best first; of equal ranks the newer one leads."""
+        """Return the names of the scored checkpoints, best first; of equal ranks the newer one leads."""
         keys = [
-            (facts.rank, facts.frames, name)
-            for name, facts in self._saved.items()
-            if facts.rank is not None
+            (info.rank, info.frames, name)
+            for name, info in self._saved.items()
+            if info.rank is not None
         ]
         return [name for _, _, name in sorted(keys, reverse=True)]
 
@@ -142,26 +137,26 @@ class CheckpointSaver:
             self._best = best
 
     def _prune(self, wanted: set[str]) -> None:
-        """Delete what is neither wanted nor among the newest; the last save is durable by now."""
+        """Delete files that are neither wanted nor among the newest; the last save is durable by now."""
         newest = sorted(self._saved, key=lambda name: self._saved[name].frames, reverse=True)
         for name in self._saved.keys() - wanted - set(newest[: self.keep_last]):
             (self.directory / name).unlink(missing_ok=True)
             del self._saved[name]
 
 
-def _read_back(path: Path, facts: Facts, threads: int | None) -> None:
-    """Raise unless the file holds what was written; a wrong one is deleted, as nobody can use it."""
+def _read_back(path: Path, info: CheckpointInfo, threads: int | None) -> None:
+    """Raise SaveFailed unless the file holds what was written; a wrong file is deleted."""
     try:
-        found = checked_facts(path, threads)
-        if found != facts:
-            raise CorruptFile(path, "header", f"holds {found}, written was {facts}")
+        found = verify(path, threads)
+        if found != info:
+            raise CorruptFile(path, "header", f"holds {found}, written was {info}")
     except CorruptFile as error:
         path.unlink(missing_ok=True)
         raise SaveFailed(f"not what was written: {error}") from error
 
 
 class NullSaver:
-    """Saves nothing: for runs that leave no checkpoint."""
+    """A saver for runs that leave no checkpoint."""
 
     on_error = "continue"
     saved_frames = None
@@ -170,7 +165,7 @@ class NullSaver:
         self.directory = Path(directory)
 
     def due(self, iteration: int) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def save(
@@ -179,7 +174,7 @@ class NullSaver:
         """Do nothing."""
 
     def metrics(self) -> dict[str, float]:
-        """None."""
+        """Return nothing."""
         return {}
 
     def flush(self) -> None:

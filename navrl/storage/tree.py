@@ -17,14 +17,14 @@ _ROOT = "state"
 
 
 def flatten(tree: Any) -> tuple[dict[str, Tensor], Any]:
-    """The tensors by readable unique name, in the order of their numbers, and the skeleton."""
+    """Return the tensors by readable unique name, in the order of their numbers, and the skeleton."""
     tensors: dict[str, Tensor] = {}
     skeleton = _flatten(tree, (), tensors)
     return tensors, skeleton
 
 
 def unflatten(tensors: Mapping[str, Tensor], skeleton: Any) -> Any:
-    """The tree that was flattened (a NamedTuple comes back as a tuple); ValueError if malformed."""
+    """Return the tree that was flattened (a NamedTuple as a tuple); raise ValueError if malformed."""
     pending = dict(enumerate(tensors.values()))
     tree = _unflatten(skeleton, pending, 0)
     if pending:

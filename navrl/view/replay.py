@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from navrl.storage.json_files import write_atomically
+from navrl.storage.files import write_atomically
 from navrl.view import combat_picture, navigation_picture
 from navrl.view.acmi import acmi
 from navrl.view.combat_page import combat_page

@@ -12,7 +12,7 @@ import navrl.evaluate
 import navrl.train
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_metrics
-from navrl.storage.checkpoint import intact_facts, load, write_state
+from navrl.storage.checkpoint import verify_or_warn, load, write_state
 from navrl.storage.compare import differences
 from navrl.storage.find import find
 from tests.command_line import command, process
@@ -77,10 +77,10 @@ def test_the_whole_run_goes_through_all_stages(here):
     assert stages == [1.0] + 2 * [2.0] + 5 * [3.0], "the stage after the iteration"
     # A score belongs to the stage whose episodes it is of, which is that before the examination.
     facts = [
-        intact_facts(path) for path in sorted(Path("outputs/whole/checkpoints").glob("*.ckpt"))
+        verify_or_warn(path) for path in sorted(Path("outputs/whole/checkpoints").glob("*.ckpt"))
     ]
     assert [found.stage for found in facts] == [0, 0, 1, 1, 2, 2, 2, 2]
-    assert intact_facts(find("outputs/whole/checkpoints/best", Path("outputs"))).stage == 2
+    assert verify_or_warn(find("outputs/whole/checkpoints/best", Path("outputs"))).stage == 2
     state = state_of("whole")["curriculum"]
     assert state["stage"] == "play"
     assert list(state["league"]["snapshots"]) == ["snapshot000", "snapshot001"]

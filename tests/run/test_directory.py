@@ -14,7 +14,7 @@ import yaml
 from navrl.run import directory as run_module
 from navrl.run.directory import RunDirectory, RunDirectoryError
 from navrl.run.environment import CORE_PACKAGES, git_state
-from navrl.storage.json_files import to_json, write_atomically
+from navrl.storage.files import to_json, write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]
 

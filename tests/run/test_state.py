@@ -10,7 +10,7 @@ import torch
 
 from navrl.run.directory import RunDirectory
 from navrl.run.state import Records, save
-from navrl.storage.background import AsyncSaver
+from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.saver import CheckpointSaver
 
 OPTIONS: dict[str, Any] = {"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "continue"}

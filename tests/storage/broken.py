@@ -13,10 +13,10 @@ import torch
 
 import fault_kills
 from navrl.storage import tree
-from navrl.storage.background import AsyncSaver
+from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import write_state
-from navrl.storage.directory import step_name
-from navrl.storage.snapshot import Snapshot
+from navrl.storage.checkpoint import checkpoint_name
+from navrl.storage.async_saver import Snapshot
 
 _PIECE = 4096
 
@@ -33,7 +33,7 @@ class _Copying:
             whole = Path(scratch, "whole")
             write_state(whole, state, frames=frames, score=score)
             content = whole.read_bytes()
-        self.put(self.directory / step_name(frames), content)
+        self.put(self.directory / checkpoint_name(frames), content)
         self.saved_frames = frames
 
     def flush(self):

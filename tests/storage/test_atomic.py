@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from navrl.storage.atomic import make_directory
+from navrl.storage.files import make_directory
 from navrl.storage.container import read, write
 
 OLD = [1.0, 2.0]

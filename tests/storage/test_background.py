@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from navrl.storage.background import AsyncSaver, QueueFull
+from navrl.storage.async_saver import AsyncSaver, QueueFull
 from navrl.storage.checkpoint import load
-from navrl.storage.directory import checkpoints, frames_of
+from navrl.storage.checkpoint import checkpoint_files, frames_of
 from navrl.storage.saver import CheckpointSaver, SaveFailed
 
 
@@ -38,7 +38,7 @@ def save(writer, *steps):
 
 
 def saved(directory):
-    return sorted(frames_of(path.name) for path in checkpoints(directory))
+    return sorted(frames_of(path.name) for path in checkpoint_files(directory))
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_drop_oldest_skips_what_waits_longest_and_never_what_is_being_written(tm
     go.set()
     writer.close()
     assert saved(tmp_path) == [1, 4, 5]
-    assert [load(path)["x"][0].item() for path in checkpoints(tmp_path)] == [5.0, 4.0, 1.0]
+    assert [load(path)["x"][0].item() for path in checkpoint_files(tmp_path)] == [5.0, 4.0, 1.0]
 
 
 def test_fail_refuses_the_new_one(tmp_path, slow_disk):

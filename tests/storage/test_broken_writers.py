@@ -9,10 +9,10 @@ import torch
 import fault_campaign
 import fault_damage
 import fault_kills
-from navrl.storage.background import AsyncSaver
-from navrl.storage.checkpoint import intact_facts, load
+from navrl.storage.async_saver import AsyncSaver
+from navrl.storage.checkpoint import verify_or_warn, load
 from navrl.storage.container import CorruptFile
-from navrl.storage.directory import checkpoints
+from navrl.storage.checkpoint import checkpoint_files
 from navrl.storage.saver import CheckpointSaver, SaveFailed
 from tests.command_line import process
 from tests.storage import broken
@@ -45,7 +45,7 @@ def power_cuts(make, tmp_path):
             (after / name).write_bytes(content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = [intact_facts(path) for path in checkpoints(after)]
+            found = [verify_or_warn(path) for path in checkpoint_files(after)]
         damaged += None in found
         lost += max((facts.frames for facts in found if facts), default=0) < promised
         for path in after.iterdir():

@@ -15,8 +15,8 @@ from navrl.storage import container
 from navrl.storage.checkpoint import load
 from navrl.storage.container import CorruptFile
 from navrl.storage.find import CheckpointNotFound, find
-from navrl.storage.fits import CheckpointMismatch, check_fits
-from navrl.storage.rng import rng_state, set_rng_state
+from navrl.storage.checkpoint import CheckpointMismatch, check_fits
+from navrl.run.state import rng_state, set_rng_state
 from navrl.storage.saver import CheckpointSaver
 
 

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from navrl.storage import container
 from navrl.storage.container import CorruptFile
-from navrl.storage.rollouts import NullRollouts, RolloutStorage, load_rollout, stored_rollouts
+from navrl.storage.rollouts import NullRollouts, RolloutStorage, load_rollout, rollout_files
 
 
 def storage(directory, **changes):
@@ -131,7 +131,7 @@ def test_every_so_manieth_is_saved_and_the_newest_are_kept(tmp_path):
     kept = storage(tmp_path, save_every=3, keep_last=2)
     for iteration in range(1, 11):
         kept.after(iteration, walk(), pytest.fail)
-    names = [path.name for path in stored_rollouts(tmp_path)]
+    names = [path.name for path in rollout_files(tmp_path)]
     assert names == ["rollout_000006.nvrl", "rollout_000009.nvrl"]
     assert_same(kept.load(9), walk())
 
@@ -141,7 +141,7 @@ def test_a_run_taken_back_keeps_what_it_saves_now(tmp_path):
     kept = storage(tmp_path, keep_last=2)
     for iteration in (8, 9, 3):
         kept.save(walk(), iteration=iteration)
-    assert [path.name[8:14] for path in stored_rollouts(tmp_path)] == ["000003", "000008", "000009"]
+    assert [path.name[8:14] for path in rollout_files(tmp_path)] == ["000003", "000008", "000009"]
 
 
 def test_a_full_disk_costs_one_file_and_is_told(tmp_path, monkeypatch):

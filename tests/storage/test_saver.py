@@ -146,7 +146,7 @@ def test_a_file_that_reads_back_wrong_is_not_counted_as_the_one_it_replaced(
         raise CorruptFile(path, "header", "the disk lies")
 
     with monkeypatch.context() as patched:
-        patched.setattr(saver_module, "checked_facts", wrong)
+        patched.setattr(saver_module, "verify", wrong)
         with pytest.raises(SaveFailed, match="the disk lies"):
             writer.save(state(3), frames=2, score=9.0)
     assert frames_in(tmp_path) == [1]

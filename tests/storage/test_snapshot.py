@@ -2,7 +2,7 @@
 
 import torch
 
-from navrl.storage.snapshot import Snapshot
+from navrl.storage.async_saver import Snapshot
 
 
 def test_a_snapshot_reuses_its_memory_and_shares_none(tmp_path):

@@ -1,4 +1,4 @@
-"""Saves in the background: the training loop pays for a copy in memory, a thread writes it."""
+"""Asynchronous checkpoints: the training loop copies the state in memory, and a thread writes it."""
 
 import atexit
 import contextlib
@@ -13,31 +13,59 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from navrl.storage.checkpoint import Content, flat
-from navrl.storage.directory import step_name
+import torch
+from torch import Tensor
+
+from navrl.storage.checkpoint import FlatState, checkpoint_name, flatten_state
 from navrl.storage.saver import CheckpointSaver, SaveFailed
-from navrl.storage.snapshot import Snapshot
 
 WHEN_FULL = ("wait", "drop_oldest", "fail")
-_NICENESS = 5  # a third of a core that others want too: training goes first, and saves still end
-_PATIENCE_S = 1.0  # for the file under way when somebody wants to leave at once
+_NICENESS = 5  # leaves it a third of a core that others want too: training goes first, and saves still end
+_PATIENCE_S = 1.0  # for the file under way when the process is to end at once
 _LOG = logging.getLogger(__name__)
 
 
-class QueueFull(OSError):  # noqa: N818 (it says what it is without a suffix)
-    """The disk is slower than the saves, and checkpoint.when_full=fail."""
+class QueueFull(OSError):  # noqa: N818 (the name is clear without a suffix)
+    """A save that found the queue full under checkpoint.when_full=fail."""
+
+
+class Snapshot:
+    """Memory for a copy of one state, valid until it is filled again."""
+
+    def __init__(self) -> None:
+        self._own: dict[str, Tensor] = {}
+
+    def fill(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copy `tensors` to the CPU; the copies alias neither them nor another snapshot.
+
+        Memory is allocated only where a shape is new: fresh pages cost several times the copy.
+        """
+        self._own = {name: self._room(name, tensor) for name, tensor in tensors.items()}
+        with torch.no_grad():
+            # One call for all: the overhead of a call is more than copying a small tensor.
+            torch._foreach_copy_([*self._own.values()], [*tensors.values()], non_blocking=True)
+        if any(tensor.is_cuda for tensor in tensors.values()):
+            torch.cuda.synchronize()  # one wait for all copies into pinned memory
+        return dict(self._own)
+
+    def _room(self, name: str, tensor: Tensor) -> Tensor:
+        own = self._own.get(name)
+        if own is not None and own.is_same_size(tensor) and own.dtype == tensor.dtype:
+            return own
+        return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
 
 
 class _Job(NamedTuple):
-    content: Content
-    snapshot: Snapshot  # whose memory the content is in
+    state: FlatState
+    snapshot: Snapshot  # with the memory of the state's tensors
 
 
 class AsyncSaver:
     """A CheckpointSaver with a queue and a thread before it.
 
-    A snapshot belongs to the caller while it is filled, to the queue, to the thread while it is written, and
-    is free again. There is one more than the queue has places. A save that failed raises in the next call.
+    A snapshot belongs to the caller while it is filled, then to the queue, then to the thread while it is
+    written, and then it is free again. There is one more than the queue has places. A save that failed raises
+    in the next call.
     """
 
     def __init__(
@@ -48,7 +76,7 @@ class AsyncSaver:
         keep_best: int,
         save_every: int,
         on_error: str,
-        compress: str,
+        compress: bool,
         queue_size: int,
         when_full: str,
     ) -> None:
@@ -85,19 +113,19 @@ class AsyncSaver:
 
     @property
     def pending(self) -> int:
-        """Saves that are not on the disk yet."""
+        """The number of saves that are not on the disk yet."""
         return len(self._waiting) + self._writing
 
     def due(self, iteration: int) -> bool:
-        """Whether to save after this iteration; the first one has number 1."""
+        """Return whether to save after this iteration; the first one has number 1."""
         return self._writer.due(iteration)
 
     def save(
         self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
     ) -> Path:
-        """Copy `state`, which may change from now on, and have it written to the path that is returned.
+        """Copy `state`, which may change from now on, and return the path that it will be written to.
 
-        What an earlier save failed of is raised here; this one is in the queue all the same.
+        The error of an earlier save is raised here; this save is in the queue all the same.
         """
         if self._closed:
             raise ValueError("the saver is closed; a checkpoint after that would never be written")
@@ -105,8 +133,8 @@ class AsyncSaver:
         snapshot = self._room(frames)
         got_room = time.perf_counter()
         try:
-            content = flat(state, frames=frames, score=score, stage=stage)
-            content = content._replace(tensors=snapshot.fill(content.tensors))
+            flat = flatten_state(state, frames=frames, score=score, stage=stage)
+            flat = flat._replace(tensors=snapshot.fill(flat.tensors))
             self._start()
         except BaseException:
             self._give_back(snapshot)
@@ -115,14 +143,14 @@ class AsyncSaver:
         self._seconds["time/save_snapshot"] += time.perf_counter() - got_room
         with self._changed:
             failure, self._failure = self._failure, None
-            self._waiting.append(_Job(content, snapshot))
+            self._waiting.append(_Job(flat, snapshot))
             self._changed.notify_all()
         if failure is not None:
             raise failure
-        return self.directory / step_name(frames)
+        return self.directory / checkpoint_name(frames)
 
     def metrics(self) -> dict[str, float]:
-        """Seconds that the caller has paid since it last asked, and what became of the saves."""
+        """Return the seconds that saving has cost the caller since the last call, and counts of saves."""
         seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
         return seconds | {
             "saver/pending": float(self.pending),
@@ -131,19 +159,19 @@ class AsyncSaver:
         }
 
     def flush(self) -> None:
-        """Wait until everything is written; raises what failed."""
+        """Wait until everything is written; raise the error of a save that failed."""
         with self._changed:
             while self.pending:
                 self._changed.wait()
         self._raise_failure()
 
     def close(self) -> None:
-        """Write everything that waits, end the thread, and raise what failed."""
+        """Write everything that waits, end the thread, and raise the error of a save that failed."""
         self._end(drop=False, timeout_s=None)
         self._raise_failure()
 
     def abandon(self) -> None:
-        """Somebody is in a hurry: only the file under way may still be finished."""
+        """End at once: only the file under way may still be finished."""
         self._end(drop=True, timeout_s=_PATIENCE_S)
 
     def __enter__(self) -> Self:
@@ -158,18 +186,18 @@ class AsyncSaver:
         if error is None:
             self.close()
         elif isinstance(error, Exception):
-            self._close_loudly()  # and the error that is under way is the one to be seen
+            self._close_and_log()  # the error that is under way is the one to be seen
         else:  # a second Ctrl-C
             self.abandon()
 
-    def _close_loudly(self) -> None:
+    def _close_and_log(self) -> None:
         try:
             self.close()
-        except Exception as error:  # noqa: BLE001 (what is raised already is the cause, or came first)
+        except Exception as error:  # noqa: BLE001 (an error that is raised already is the cause, or came first)
             _LOG.error("%s", error, exc_info=not isinstance(error, OSError))
 
     def _room(self, frames: int) -> Snapshot:
-        """A free snapshot, as soon or by the means that when_full says."""
+        """Return a free snapshot; if there is none, do as when_full says."""
         with self._changed:
             if not self._free and self.when_full == "fail":
                 self.dropped += 1
@@ -192,12 +220,12 @@ class AsyncSaver:
 
     def _start(self) -> None:
         if self._thread is None:
-            # A daemon, or a disk that hangs could keep the process from ever ending; nothing is lost by it,
-            # as everything is drained in close() or else at exit.
+            # A daemon: else a disk that hangs could keep the process from ever ending. Nothing is lost by it,
+            # because everything is written in close() or else at exit.
             thread = threading.Thread(target=self._work, name="checkpoints", daemon=True)
-            thread.start()  # may be refused, and then there is none to wait for
+            thread.start()  # may be refused, and then there is no thread to wait for
             self._thread = thread
-            atexit.register(self._close_loudly)
+            atexit.register(self._close_and_log)
 
     def _end(self, *, drop: bool, timeout_s: float | None) -> None:
         with self._changed:
@@ -206,29 +234,29 @@ class AsyncSaver:
                 self.dropped += len(self._waiting)
                 self._waiting.clear()
             self._changed.notify_all()
-        # First: who is interrupted while waiting here does not want to wait at exit again.
-        atexit.unregister(self._close_loudly)
+        # First: a user who interrupts the wait below does not want to wait at exit again.
+        atexit.unregister(self._close_and_log)
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def _work(self) -> None:
-        _step_back()
+        _lower_priority()
         while (job := self._next()) is not None:
             failure: Exception | None = None
             try:
-                self._writer.write(job.content, threads=1)
-            except Exception as error:  # noqa: BLE001 (whatever it is, the next call raises it)
+                self._writer.write(job.state, threads=1)
+            except Exception as error:  # noqa: BLE001 (the next call raises any error)
                 failure = error
             with self._changed:
                 if failure is not None:
                     self.failed += 1
-                    self._failure = self._failure or _named(failure, job.content.frames)
+                    self._failure = self._failure or _named(failure, job.state.frames)
                 self._writing = False
                 self._free.append(job.snapshot)
                 self._changed.notify_all()
 
     def _next(self) -> _Job | None:
-        """The next one to write; None when closed and nothing waits."""
+        """Return the next job; None when closed and nothing waits."""
         with self._changed:
             while not self._waiting:
                 if self._closed:
@@ -244,8 +272,8 @@ class AsyncSaver:
             raise failure
 
 
-def _step_back() -> None:
-    """Training goes before this thread, where the system knows such a wish."""
+def _lower_priority() -> None:
+    """Let training go before this thread, on systems with priorities of threads."""
     if sys.platform == "linux":  # elsewhere it would be the whole process
         thread = threading.get_native_id()
         with contextlib.suppress(OSError):  # a sandbox may forbid it, and saving matters more
@@ -254,7 +282,7 @@ def _step_back() -> None:
 
 
 def _named(failure: Exception, frames: int) -> Exception:
-    """The failure with the checkpoint it cost; a defect of the program is left as it is."""
+    """Return the failure with the checkpoint that it cost; a defect of the program is left as it is."""
     if not isinstance(failure, OSError):
         return failure
     named = SaveFailed(f"the checkpoint of frame {frames:,} was not written: {failure}")
