@@ -22,7 +22,6 @@ from torch import Tensor
 
 from navrl.config.compose import build, compose
 from navrl.storage import container
-from navrl.storage.container import Compress
 from navrl.storage.rollout_format import pack
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from navrl.storage.tree import flatten
@@ -157,9 +156,8 @@ def print_rates(
     path: Path, tensors: dict[str, Tensor], raw: int, compress: bool, threads: int
 ) -> None:
     """Writing and reading the same tensors, without packing them."""
-    how = Compress.AUTO if compress else Compress.NOTHING
     write = best(
-        lambda: container.write(path, tensors, {}, compress=how, time_axis=1, threads=threads)
+        lambda: container.write(path, tensors, {}, compress=compress, time_axis=1, threads=threads)
     )
     print(f"  write, {threads} threads      {rate(raw, write)}")
     print(
@@ -192,10 +190,10 @@ def print_state(path: Path, state: dict[str, Any]) -> None:
     tensors, _ = flatten(state)
     raw = sum(tensor.nbytes for tensor in tensors.values())
     print(f"trained state: {len(tensors)} tensors, {raw / 1e6:.2f} MB")
-    for how in Compress:
-        write = best(lambda how=how: container.write(path, tensors, {}, compress=how))
+    for compress in (False, True):
+        write = best(lambda c=compress: container.write(path, tensors, {}, compress=c))
         share = path.stat().st_size / raw
-        print(f"  {how.value:<10}{share:6.3f}  write {rate(raw, write)}")
+        print(f"  {'lz4' if compress else 'raw':<10}{share:6.3f}  write {rate(raw, write)}")
         print(f"  {'':<16}  read  {rate(raw, best(lambda: container.read(path)))}")
 
 

@@ -47,7 +47,7 @@ def saver_in(directory: Path, when_full: str) -> AsyncSaver:
         keep_best=0,
         save_every=1,
         on_error="stop",
-        compress="nothing",
+        compress=False,
         queue_size=1,
         when_full=when_full,
     )

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.storage.checkpoint import verify_or_warn
-from navrl.storage.checkpoint import checkpoint_files
+from navrl.storage.checkpoint import checkpoint_files, verify_or_warn
 
 _OPERATIONS = ("open", "write", "fsync", "replace")
 _ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)

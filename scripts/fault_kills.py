@@ -40,7 +40,7 @@ def sync_saver(directory: Path) -> Any:
         keep_best=1,
         save_every=1,
         on_error="stop",
-        compress="nothing",
+        compress=False,
     )
 
 
@@ -52,7 +52,7 @@ def async_saver(directory: Path) -> Any:
         keep_best=1,
         save_every=1,
         on_error="stop",
-        compress="nothing",
+        compress=False,
         queue_size=1,
         when_full="wait",
     )

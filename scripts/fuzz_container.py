@@ -28,15 +28,17 @@ from typing import Any, NamedTuple
 import torch
 from tensordict import TensorDict
 
-from navrl.storage import blocks, codec, container, filters
+from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
+from navrl.storage.codec import CODECS, FILTERS
 from navrl.storage.container import CorruptFile
+from navrl.storage.header import DTYPES
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 
 MAX_BYTES = 4 << 20  # what the reader is told to accept
 MAX_GROWTH_BYTES = 64 << 20  # of the process while it reads
 MAX_SECONDS = 1.0
-WORDS = [*container.DTYPES, *codec.CODECS, *filters.FILTERS, "", "zstd", "\ud800", "0" * 64]
+WORDS = [*DTYPES, *CODECS, *FILTERS, "", "zstd", "\ud800", "0" * 64]
 NUMBERS = [0, 1, 2, 3, 5, 8, 63, 64, 4096, 2**20, 2**31, 2**32, 2**53, 2**62, 2**63, 2**64, 10**30]
 OTHERS = [None, True, False, [], {}, [[]], -1, 1.5, 1e300, [0] * 40]
 
@@ -130,20 +132,20 @@ def make_samples() -> list[Sample]:
     """Small files with every codec, filter, layout and kind of tensor."""
     generator = torch.Generator().manual_seed(0)
     walk = torch.randn(6, 8, 5, generator=generator).round().cumsum(1)
-    codings = [Coding("lz4", name, axis) for name in filters.FILTERS for axis in (None, 1)]
-    codings += [Coding("huffman", "bytes", axis) for axis in (None, 1)] + [blocks.AS_IS]
+    codings = [Coding("lz4", name, axis) for name in FILTERS for axis in (None, 1)]
+    codings += [blocks.UNCOMPRESSED]
     samples = []
-    real_choose, real_block = container.choose, blocks.BLOCK_BYTES
+    real_choose, real_block = container.choose_coding, blocks.BLOCK_BYTES
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.nvrl")
         blocks.BLOCK_BYTES = 320
         for coding in codings:
-            container.choose = lambda *_, coding=coding: coding
+            container.choose_coding = lambda *_, coding=coding: coding
             dtypes = (torch.float32, torch.int16, torch.float64)
             tensors = {str(dtype): walk.to(dtype) for dtype in dtypes}
-            container.write(path, tensors, {"kind": "x"})
+            container.write(path, tensors, {"kind": "x"}, compress=True)
             samples.append(taken_apart(path, lambda file: container.read(file, MAX_BYTES)))
-        container.choose, blocks.BLOCK_BYTES = real_choose, real_block
+        container.choose_coding, blocks.BLOCK_BYTES = real_choose, real_block
         container.write(path, {"b": walk > 0, "n": torch.empty(0, 2), "s": torch.tensor(1)}, {})
         samples.append(taken_apart(path, lambda file: container.read(file, MAX_BYTES, mapped=True)))
         now = TensorDict({"x": walk, "done": walk[..., :1] > 2}, batch_size=[6, 8])
@@ -213,7 +215,7 @@ def change_row(table: Any, dice: random.Random) -> None:
     if place == 7:
         change_json(row[7], dice)
         return
-    known = {1: list(container.DTYPES), 3: list(codec.CODECS), 4: list(filters.FILTERS)}
+    known = {1: list(DTYPES), 3: list(CODECS), 4: list(FILTERS)}
     other = dice.choice(table)
     row[place] = (
         dice.choice(known[place])
@@ -261,7 +263,7 @@ def sign_blocks(header: dict[str, Any], payload: bytes) -> int:
     try:
         for _, dtype, shape, *_, stored in header["t"]:
             end += -end % 64
-            decoded += container.DTYPES[dtype].itemsize * math.prod(map(int, shape))
+            decoded += DTYPES[dtype].itemsize * math.prod(map(int, shape))
             for block in stored:
                 length = int(block[0])
                 block[1] = hashlib.sha256(payload[end : end + length]).hexdigest()

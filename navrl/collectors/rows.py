@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navrl.storage.codec import LZ4, compress, decompress
+from navrl.storage.codec import compress, decompress
 
 _BLOCK_BYTES = 1 << 18  # fits the second-level cache with what is made of it
 _FEW = 1 << 16  # blocks, whose numbers then have two bytes
@@ -106,7 +106,7 @@ class CompressedRows:
         """The bytes of a block."""
         content, raw_bytes = self._blocks[number]
         if len(content) < raw_bytes:
-            return decompress(LZ4, content, raw_bytes, 1)
+            return decompress(content, raw_bytes)
         return np.frombuffer(content, np.uint8)
 
 
@@ -206,7 +206,7 @@ class NextRows:
 
 def _compressed(frames: Tensor) -> _Block:
     raw = _bytes(frames.contiguous())
-    content = compress(LZ4, raw, 1)
+    content = compress(raw)
     return _Block(content if len(content) < raw.size else raw.tobytes(), raw.size)
 
 

@@ -16,10 +16,17 @@ from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS
-from navrl.storage.checkpoint import CheckpointInfo, verify, load, write_state
+from navrl.storage.checkpoint import (
+    BEST,
+    LATEST,
+    CheckpointInfo,
+    checkpoint_files,
+    load,
+    verify,
+    write_state,
+)
 from navrl.storage.compare import Difference, describe, differing, leaves
 from navrl.storage.container import CorruptFile
-from navrl.storage.checkpoint import BEST, LATEST, checkpoint_files
 from navrl.storage.find import find
 
 _EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
@@ -45,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entries(where: str) -> list[Entry]:
     """The checkpoints of a run or a folder, most frames first, or the one file of that name."""
-    return [_entry(path) for path in files_of(where, "checkpoints", checkpoints)]
+    return [_entry(path) for path in files_of(where, "checkpoints", checkpoint_files)]
 
 
 def _entry(path: Path) -> Entry:
@@ -165,7 +172,7 @@ def _diff(options: argparse.Namespace) -> int:
 def _difference_row(it: Difference) -> tuple[str, ...]:
     largest = "-" if it.largest is None else f"{it.largest:.3g}"
     share = "-" if it.share is None else f"{it.share:.1%}"
-    return (printable(it.path), largest, share, it.one[:40], it.two[:40])
+    return (printable(it.path), largest, share, it.first[:40], it.second[:40])
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:

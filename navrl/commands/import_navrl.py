@@ -19,8 +19,8 @@ from navrl.config.command import run_plain
 from navrl.config.compose import build, compose, from_json, to_json
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS, build_env, load_agent
-from navrl.storage.files import write_atomically
 from navrl.storage.checkpoint import load, write_state
+from navrl.storage.files import write_atomically
 from navrl.storage.find import find
 
 _EXAMPLES = """examples:
@@ -110,7 +110,7 @@ def _export(source: Path, output: Path) -> None:
     check_published(found, published(_agent(plain, _env(plain))), str(source))
     buffer = io.BytesIO()
     torch.save(found, buffer)
-    replace_file(output, [buffer.getvalue()])
+    write_atomically(output, buffer.getvalue())
 
 
 def published(agent: Any) -> dict[str, Tensor]:

@@ -16,9 +16,10 @@ from navrl.commands.files import Action, files_of, parser_of, printable, size_te
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.run.options import check_writable
+from navrl.storage.container import CorruptFile
 from navrl.storage.files import write_atomically
-from navrl.storage.container import CorruptFile, Header
-from navrl.storage.rollouts import load_rollout, rollout_header, rollout_files
+from navrl.storage.header import Header
+from navrl.storage.rollouts import load_rollout, rollout_files, rollout_header
 
 _EXAMPLES = """  navrl rollouts ls                                       those of the newest run
   navrl rollouts show outputs/latest/rollouts/rollout_000100.nvrl
@@ -101,7 +102,7 @@ def _export(options: argparse.Namespace) -> int:
     }
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
-    replace_file(options.output, [content.getbuffer()])
+    write_atomically(options.output, content.getbuffer())
     size = options.output.stat().st_size
     sys.stdout.write(f"wrote {options.output} ({len(arrays)} arrays, {size_text(size)})\n")
     return 0

@@ -63,7 +63,7 @@ class RunDirectory:
             _point(Path(latest), self.path)
 
     @property
-    def checkpoint_files(self) -> Path:
+    def checkpoints(self) -> Path:
         """The folder that holds this run's checkpoints."""
         return self.path / "checkpoints"
 

@@ -18,9 +18,8 @@ from navrl.config.checks import ConfigError, did_you_mean
 from navrl.config.compose import build, compose, compose_all, from_json, group_option, group_options
 from navrl.envs.combat.opponents.frozen import Frozen, Seat
 from navrl.run.options import pick_device
-from navrl.storage.checkpoint import load
+from navrl.storage.checkpoint import check_fits, load
 from navrl.storage.find import find
-from navrl.storage.checkpoint import check_fits
 
 OUTPUTS = Path("outputs")
 SCRIPTED = "scripted:"

@@ -16,11 +16,14 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require_choice, require_whole
 from navrl.storage.checkpoint import FlatState, checkpoint_name, flatten_state
 from navrl.storage.saver import CheckpointSaver, SaveFailed
 
 WHEN_FULL = ("wait", "drop_oldest", "fail")
-_NICENESS = 5  # leaves it a third of a core that others want too: training goes first, and saves still end
+_NICENESS = (
+    5  # leaves it a third of a core that others want too: training goes first, and saves still end
+)
 _PATIENCE_S = 1.0  # for the file under way when the process is to end at once
 _LOG = logging.getLogger(__name__)
 
@@ -80,13 +83,8 @@ class AsyncSaver:
         queue_size: int,
         when_full: str,
     ) -> None:
-        if queue_size < 1:
-            raise ValueError(f"checkpoint.queue_size = {queue_size} must be at least 1")
-        if when_full not in WHEN_FULL:
-            raise ValueError(
-                f"checkpoint.when_full = {when_full}; expected {', '.join(WHEN_FULL)}; "
-                "change checkpoint.when_full"
-            )
+        require_whole("checkpoint.queue_size", queue_size, 1)
+        require_choice("checkpoint.when_full", when_full, WHEN_FULL)
         self._writer = CheckpointSaver(
             directory=directory,
             keep_last=keep_last,

@@ -74,7 +74,9 @@ def describe(value: Any) -> str:
 def _compare(path: str, first: Any, second: Any) -> Difference | None:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return _compare_tensors(path, first, second)
-    if type(first) is type(second) and repr(first) == repr(second):  # NaN is NaN, and 0.0 is not -0.0
+    if type(first) is type(second) and repr(first) == repr(
+        second
+    ):  # NaN is NaN, and 0.0 is not -0.0
         return None
     apart = _apart(first, second) if _is_number(first) and _is_number(second) else None
     return Difference(path, describe(first), describe(second), apart, None)
@@ -83,7 +85,9 @@ def _compare(path: str, first: Any, second: Any) -> Difference | None:
 def _compare_tensors(path: str, first: Tensor, second: Tensor) -> Difference | None:
     if first.dtype != second.dtype or first.shape != second.shape:
         return Difference(path, describe(first), describe(second), None, None)
-    differ = (_bits(first) != _bits(second)).view(first.numel(), -1).any(-1) if first.numel() else None
+    differ = (
+        (_bits(first) != _bits(second)).view(first.numel(), -1).any(-1) if first.numel() else None
+    )
     if differ is None or not bool(differ.any()):
         return None
     apart = (first.double() - second.double()).abs().nan_to_num(nan=math.inf)

@@ -66,9 +66,7 @@ def write(
     not copied first, so nobody may change them before this returns.
     """
     sources = [Source(name, tensor) for name, tensor in tensors.items()]
-    codings = [
-        choose_coding(source, time_axis) if compress else UNCOMPRESSED for source in sources
-    ]
+    codings = [choose_coding(source, time_axis) if compress else UNCOMPRESSED for source in sources]
     jobs = [
         (source, piece, coding)
         for source, coding in zip(sources, codings, strict=True)
@@ -139,7 +137,9 @@ def read(
             words = words_of(tensors[row.name])
             tasks += [_Task(row, block, words, in_place) for block in row.blocks()]
         start = header.payload_start
-        for _ in in_threads(lambda task: _read(path, descriptor, start, task), tasks, total, threads):
+        for _ in in_threads(
+            lambda task: _read(path, descriptor, start, task), tasks, total, threads
+        ):
             pass
     return tensors, header.meta
 

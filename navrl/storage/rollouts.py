@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tensordict import TensorDict, TensorDictBase
 
+from navrl.config.checks import require_flag, require_whole
 from navrl.storage import container
 from navrl.storage.container import CorruptFile
 from navrl.storage.files import delete_temporaries, make_directory
@@ -30,12 +31,11 @@ class RolloutStorage:
         drop: Sequence[str],
         compress: bool,
     ) -> None:
-        """Count `save_every` in iterations and `keep_last` in files (null: all); drop keys like next/reward."""
-        for option, value in (("save_every", save_every), ("keep_last", keep_last)):
-            if value is not None and value < 1:
-                raise ValueError(
-                    f"rollouts.{option} = {value}; expected 1 or more; change rollouts.{option}"
-                )
+        """Keep the newest `keep_last` files (None: all) without the keys in `drop`, such as next/reward."""
+        require_whole("rollouts.save_every", save_every, 1)
+        require_flag("rollouts.compress", compress)
+        if keep_last is not None:
+            require_whole("rollouts.keep_last", keep_last, 1)
         self.directory = Path(directory)
         self.save_every = save_every
         self.keep_last = keep_last
@@ -110,8 +110,8 @@ def load_rollout(
 ) -> TensorDict:
     """Return the rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
 
-    A string is a key of the first level, or several with slashes between. With `mmap` tensors that are
-    not compressed stay in the file's memory. Rows that "next" repeats count towards `max_bytes` although they are not stored.
+    A string is a key of the first level, or several with slashes between. With `mmap` tensors that are not
+    compressed stay in the file's memory. Rows that "next" repeats count towards `max_bytes`.
     """
     path = Path(path)
     header = rollout_header(path, max_bytes)

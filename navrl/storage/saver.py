@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from navrl.config.checks import require_choice, require_flag, require_whole
 from navrl.storage.checkpoint import (
     BEST,
     LATEST,
@@ -45,18 +46,11 @@ class CheckpointSaver:
 
         The caller decides by `on_error` about a save that fails.
         """
-        if on_error not in ON_ERROR:
-            raise ValueError(
-                f"checkpoint.on_error = {on_error}; expected {' or '.join(ON_ERROR)}; "
-                "change checkpoint.on_error"
-            )
-        for option, value, least in (
-            ("keep_last", keep_last, 1),
-            ("keep_best", keep_best, 0),
-            ("save_every", save_every, 1),
-        ):
-            if value < least:
-                raise ValueError(f"checkpoint.{option} = {value} must be at least {least}")
+        require_choice("checkpoint.on_error", on_error, ON_ERROR)
+        require_flag("checkpoint.compress", compress)
+        require_whole("checkpoint.keep_last", keep_last, 1)
+        require_whole("checkpoint.keep_best", keep_best, 0)
+        require_whole("checkpoint.save_every", save_every, 1)
         self.directory = Path(directory)
         self.keep_last = keep_last
         self.keep_best = keep_best

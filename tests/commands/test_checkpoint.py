@@ -35,7 +35,7 @@ def run(tmp_path, monkeypatch):
         keep_best=1,
         save_every=1,
         on_error="stop",
-        compress="nothing",
+        compress=False,
     )
     for frames, score in ((1000, 0.5), (2000, 0.25), (3000, None)):
         newest = saver.save(state(float(frames)), frames=frames, score=score, stage=frames // 2000)
@@ -121,7 +121,7 @@ def test_what_only_one_of_them_has_is_one_difference():
         ({"x": 0, "y": branch}, {"x": 0, "y": {}}, ("4 leaves", "{}")),
     ):
         (found,) = differing(one, two)
-        assert (found.path, found.one, found.two) == ("/y", *sides)
+        assert (found.path, found.first, found.second) == ("/y", *sides)
     assert differences({"x": 1, "y": []}, {"x": 1}) == ["/y"]
     assert differences({"x": torch.ones(2)}, {"x": torch.ones(2).double()}) == ["/x"]
 

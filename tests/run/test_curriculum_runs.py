@@ -12,7 +12,7 @@ import navrl.evaluate
 import navrl.train
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_metrics
-from navrl.storage.checkpoint import verify_or_warn, load, write_state
+from navrl.storage.checkpoint import load, verify_or_warn, write_state
 from navrl.storage.compare import differences
 from navrl.storage.find import find
 from tests.command_line import command, process

@@ -127,7 +127,7 @@ def test_status_is_replaced_as_a_whole(tmp_path, monkeypatch):
     def crash(source, destination):
         assert target.read_text() == "old"  # all of the new text is on disk, under another name
         assert Path(source).read_text() == "new"
-        raise OSError("power cut")
+        raise OSError(5, "power cut")
 
     monkeypatch.setattr(os, "replace", crash)
     with pytest.raises(OSError, match="power cut"):

@@ -14,7 +14,7 @@ from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.saver import CheckpointSaver
 
 OPTIONS: dict[str, Any] = {"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "continue"}
-OPTIONS |= {"compress": "nothing"}
+OPTIONS |= {"compress": False}
 
 
 def opened(path: Path) -> RunDirectory:

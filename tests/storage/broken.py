@@ -13,10 +13,8 @@ import torch
 
 import fault_kills
 from navrl.storage import tree
-from navrl.storage.async_saver import AsyncSaver
-from navrl.storage.checkpoint import write_state
-from navrl.storage.checkpoint import checkpoint_name
-from navrl.storage.async_saver import Snapshot
+from navrl.storage.async_saver import AsyncSaver, Snapshot
+from navrl.storage.checkpoint import checkpoint_name, write_state
 
 _PIECE = 4096
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +56,8 @@ def values(stored: bytes, size: int, item: int, codec: str, filtering: str) -> b
     """One block, decompressed and with its bytes in their places."""
     if len(stored) == size:
         return stored
-    if codec == "lz4":
-        stored = lz4.block.decompress(stored, uncompressed_size=size)
-    else:
-        assert codec == "huffman"
-        plain = size - size // item
-        stored = stored[:plain] + zlib.decompress(stored[plain:], -15)
+    assert codec == "lz4"
+    stored = lz4.block.decompress(stored, uncompressed_size=size)
     data = np.frombuffer(stored, np.uint8)
     if filtering == "bits":
         whole = size // (8 * item) * (8 * item)

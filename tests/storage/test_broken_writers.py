@@ -10,16 +10,15 @@ import fault_campaign
 import fault_damage
 import fault_kills
 from navrl.storage.async_saver import AsyncSaver
-from navrl.storage.checkpoint import verify_or_warn, load
+from navrl.storage.checkpoint import checkpoint_files, load, verify_or_warn
 from navrl.storage.container import CorruptFile
-from navrl.storage.checkpoint import checkpoint_files
 from navrl.storage.saver import CheckpointSaver, SaveFailed
 from tests.command_line import process
 from tests.storage import broken
 from tests.storage.power import Trace
 
 ASYNC = {
-    **{"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "stop", "compress": "nothing"},
+    **{"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "stop", "compress": False},
     **{"queue_size": 1, "when_full": "wait"},
 }
 

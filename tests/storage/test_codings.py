@@ -10,13 +10,12 @@ from torch import Tensor
 
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
-from navrl.storage.codec import HUFFMAN, LZ4
-from navrl.storage.container import Compress, CorruptFile, read, read_header, write
-from navrl.storage.filters import BYTES, FILTERS, apply_filter, undo_filter
+from navrl.storage.codec import FILTERS, LZ4, apply_filter, undo_filter
+from navrl.storage.container import CorruptFile, read, read_header, write
+from navrl.storage.header import DTYPES
 from tests.storage import independent_reader
 
 CODINGS = [Coding(LZ4, name, axis) for name in FILTERS for axis in (None, 1, 2)]
-CODINGS += [Coding(HUFFMAN, BYTES, axis) for axis in (None, 1)]
 
 
 def bits(tensor: Tensor) -> bytes:
@@ -40,7 +39,7 @@ def walks(dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def mixture() -> dict[str, Tensor]:
-    tensors = {str(dtype): walks(dtype, 9, 5, 33, 3) for dtype in container.DTYPES.values()}
+    tensors = {str(dtype): walks(dtype, 9, 5, 33, 3) for dtype in DTYPES.values()}
     noise = torch.randn(400, 21, generator=torch.Generator().manual_seed(1))
     return tensors | {"noise": noise, "none": torch.empty(0, 3, 2), "scalar": torch.tensor(2.5)}
 
@@ -52,23 +51,21 @@ def test_every_coding_gives_back_the_bits(
 ) -> None:
     def forced(source: blocks.Source, *_: Any) -> Coding:
         laid_out = coding.axis is None or source.can_move(coding.axis)
-        axis = coding.axis if laid_out else None
-        huffman = coding.codec == HUFFMAN and source.item_bytes == 1
-        return Coding(LZ4, "none", axis) if huffman else coding._replace(axis=axis)
+        return coding if laid_out else coding._replace(axis=None)
 
-    monkeypatch.setattr(container, "choose", forced)
+    monkeypatch.setattr(container, "choose_coding", forced)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", max(block_bytes // 8 * 8, 4096))
     path = tmp_path / "x"
-    write(path, mixture(), {"n": 1})
+    write(path, mixture(), {"n": 1}, compress=True)
     assert_same(read(path)[0], mixture())
     assert_same(independent_reader.read(path)[0], mixture())
     assert path.stat().st_size < sum(tensor.nbytes for tensor in mixture().values())
 
 
-@pytest.mark.parametrize("compress", Compress)
+@pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, None])
 def test_a_file_is_the_same_whoever_writes_it(
-    tmp_path: Path, compress: Compress, threads: int | None
+    tmp_path: Path, compress: bool, threads: int | None
 ) -> None:
     tensors = mixture() | {"large": walks(torch.float32, 32, 20, 64, 40)}
     one = write(tmp_path / "a", tensors, {}, compress=compress, time_axis=2, threads=1)
@@ -98,18 +95,10 @@ def test_bits_of_a_kind_come_together() -> None:
     assert planes.tolist() == [255, *[0] * 14, 255]
 
 
-def test_weights_save_their_exponents_and_nothing_more(tmp_path: Path) -> None:
-    """The exponent of a normal number has some 2.6 bits of news, its sign and mantissa 24: 26.6 / 32."""
-    weights = torch.randn(300_000, generator=torch.Generator().manual_seed(2)) * 0.02
-    write(tmp_path / "x", {"w": weights}, {}, compress=Compress.WEIGHTS)
-    assert 0.825 < (tmp_path / "x").stat().st_size / weights.nbytes < 0.845
-    assert read_header(tmp_path / "x").rows[0].codec == HUFFMAN
-
-
 def test_what_does_not_become_smaller_is_stored_as_it_is(tmp_path: Path) -> None:
     noise = torch.randint(0, 256, (3 << 20,), generator=torch.Generator().manual_seed(3))
     tensors = {"noise": noise.to(torch.uint8), "ids": noise[: 1 << 17] * 2**55 + noise[-1]}
-    write(tmp_path / "x", tensors, {}, compress=Compress.AUTO)
+    write(tmp_path / "x", tensors, {}, compress=True)
     rows = read_header(tmp_path / "x").rows
     assert (rows[0].codec, rows[0].stored_bytes) == ("raw", 3 << 20)
     assert_same(read(tmp_path / "x")[0], tensors)
@@ -118,8 +107,8 @@ def test_what_does_not_become_smaller_is_stored_as_it_is(tmp_path: Path) -> None
 def test_a_tensor_that_changes_slowly_is_laid_out_by_time(tmp_path: Path) -> None:
     start, speed = torch.randn(2, 64, 1, 20, generator=torch.Generator().manual_seed(4))
     scans = 100 + start + 0.01 * speed * torch.arange(32.0).unsqueeze(-1)  # (N, T, F)
-    write(tmp_path / "by_time", {"scan": scans}, {}, compress=Compress.AUTO, time_axis=1)
-    write(tmp_path / "plain", {"scan": scans}, {}, compress=Compress.AUTO)
+    write(tmp_path / "by_time", {"scan": scans}, {}, compress=True, time_axis=1)
+    write(tmp_path / "plain", {"scan": scans}, {}, compress=True)
     assert read_header(tmp_path / "by_time").rows[0].axis == 1
     assert (tmp_path / "by_time").stat().st_size < 0.8 * (tmp_path / "plain").stat().st_size
     assert_same(read(tmp_path / "by_time")[0], {"scan": scans})
@@ -127,7 +116,7 @@ def test_a_tensor_that_changes_slowly_is_laid_out_by_time(tmp_path: Path) -> Non
 
 def test_a_flipped_bit_in_what_is_compressed_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    write(path, mixture(), {}, compress=Compress.AUTO, time_axis=2)
+    write(path, mixture(), {}, compress=True, time_axis=2)
     intact = path.read_bytes()
     for position in range(0, 8 * len(intact), 8 * len(intact) // 300 | 1):
         changed = bytearray(intact)
@@ -139,7 +128,7 @@ def test_a_flipped_bit_in_what_is_compressed_is_noticed(tmp_path: Path) -> None:
 
 def test_named_tensors_are_read_and_the_others_not_even_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    write(path, mixture(), {"n": 1}, compress=Compress.AUTO, time_axis=2)
+    write(path, mixture(), {"n": 1}, compress=True, time_axis=2)
     row = next(row for row in read_header(path).rows if row.name == "torch.int64")
     content = bytearray(path.read_bytes())
     content[read_header(path).payload_start + row.start] ^= 1
@@ -179,7 +168,7 @@ def test_a_mapping_survives_that_its_file_is_replaced(tmp_path: Path) -> None:
 
 def test_the_size_in_memory_is_limited_too(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    write(path, {"a": torch.zeros(1 << 18), "b": torch.ones(3)}, {}, compress=Compress.AUTO)
+    write(path, {"a": torch.zeros(1 << 18), "b": torch.ones(3)}, {}, compress=True)
     assert path.stat().st_size < 10_000
     with pytest.raises(CorruptFile, match="1,048,588 bytes of tensors, at most 100,000 are read"):
         read(path, max_bytes=100_000)

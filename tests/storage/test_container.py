@@ -10,6 +10,7 @@ from torch import Tensor
 
 from navrl.storage import container
 from navrl.storage.container import CorruptFile, read, write
+from navrl.storage.header import DTYPES
 
 
 def small_tensors() -> dict[str, Tensor]:
@@ -50,7 +51,7 @@ def assert_refused(path: Path, content: bytes) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("dtype", container.DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 def test_every_bit_pattern_of_every_dtype_survives(tmp_path: Path, dtype: torch.dtype) -> None:
     # 4096 random bytes hold NaN payloads, infinities, denormals and negative zeros.
     raw = torch.randint(0, 256, (4096,), generator=torch.Generator().manual_seed(3))

@@ -1,7 +1,6 @@
 """Compressed blocks made by an adversary, with correct checksums: only CorruptFile, and little memory."""
 
 import resource
-import zlib
 from pathlib import Path
 
 import lz4.block
@@ -23,23 +22,15 @@ def lz4_of(raw: bytes) -> bytes:
     return lz4.block.compress(raw, store_size=False)
 
 
-def deflated(raw: bytes, level: int = 9) -> bytes:
-    coder = zlib.compressobj(level, zlib.DEFLATED, -15)
-    return coder.compress(raw) + coder.flush()
-
-
-def one_block(block: bytes, numbers: int, codec: str = "lz4") -> bytes:
+def one_block(block: bytes, numbers: int) -> bytes:
     """A file with one tensor of float32 whose only block is this."""
-    filtering = "bytes" if codec == "huffman" else "none"
-    fields = {"shape": [numbers], "codec": codec, "filter": filtering, "block_bytes": 16 * MIB}
+    fields = {"shape": [numbers], "codec": "lz4", "block_bytes": 16 * MIB}
     return signed_table(row(**fields, stored=stored(block)), payload=block, decoded=4 * numbers)
 
 
 def test_honest_blocks_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(one_block(lz4_of(bytes(4000)), 1000))
-    assert torch.equal(read(path)[0]["a"], torch.zeros(1000))
-    path.write_bytes(one_block(bytes(3000) + deflated(bytes(1000)), 1000, "huffman"))
     assert torch.equal(read(path)[0]["a"], torch.zeros(1000))
 
 
@@ -73,38 +64,6 @@ def test_an_lz4_bomb_is_refused_by_its_size_in_memory(tmp_path: Path) -> None:
     with pytest.raises(CorruptFile, match="1,073,741,824 bytes of tensors, at most 104,857,600"):
         read(path, max_bytes=100 * MIB)
     assert peak_kib() - before < 20_000
-
-
-def test_a_zlib_bomb_stops_at_the_expected_size(tmp_path: Path) -> None:
-    bomb = deflated(bytes(256 * MIB))  # a thousand times larger inside
-    assert len(bomb) < MIB
-    numbers = MIB
-    before = peak_kib()
-    content = one_block(bytes(3 * numbers) + bomb, numbers, "huffman")
-    assert "its top plane does not decode" in assert_refused(tmp_path / "x", content)
-    assert peak_kib() - before < 60_000
-
-
-@pytest.mark.parametrize(
-    "top",
-    [
-        deflated(bytes(999)),
-        deflated(bytes(1001)),
-        deflated(bytes(1000)) + b"\0",
-        deflated(bytes(1000))[:-1],
-        b"",
-        b"\xff" * 20,
-        zlib.compress(bytes(1000)),
-    ],
-    ids=["short", "long", "more", "cut", "nothing", "nonsense", "header"],
-)
-def test_a_top_plane_that_is_not_one_is_refused(tmp_path: Path, top: bytes) -> None:
-    content = one_block(bytes(3000) + top, 1000, "huffman")
-    assert "tensor 'a', block 0" in assert_refused(tmp_path / "x", content)
-
-
-def test_a_block_shorter_than_its_plain_planes_is_refused(tmp_path: Path) -> None:
-    assert "top plane" in assert_refused(tmp_path / "x", one_block(bytes(100), 1000, "huffman"))
 
 
 def test_blocks_cannot_overlap_or_be_exchanged(tmp_path: Path) -> None:

@@ -11,12 +11,11 @@ import pytest
 import torch
 from torch import nn
 
+from navrl.run.state import rng_state, set_rng_state
 from navrl.storage import container
-from navrl.storage.checkpoint import load
+from navrl.storage.checkpoint import CheckpointMismatch, check_fits, load
 from navrl.storage.container import CorruptFile
 from navrl.storage.find import CheckpointNotFound, find
-from navrl.storage.checkpoint import CheckpointMismatch, check_fits
-from navrl.run.state import rng_state, set_rng_state
 from navrl.storage.saver import CheckpointSaver
 
 
@@ -27,7 +26,7 @@ def make_saver(directory: Path) -> CheckpointSaver:
         keep_best=9,
         save_every=1,
         on_error="stop",
-        compress="nothing",
+        compress=False,
     )
 
 
@@ -238,7 +237,7 @@ def test_the_step_after_resuming_is_bit_identical(tmp_path: Path) -> None:
         keep_best=0,
         save_every=1,
         on_error="stop",
-        compress="nothing",
+        compress=False,
     )
     path = saver.save(state, frames=1, score=None)
     expected = learn(model, optimiser)

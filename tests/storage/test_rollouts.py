@@ -149,7 +149,7 @@ def test_a_full_disk_costs_one_file_and_is_told(tmp_path, monkeypatch):
     kept = storage(tmp_path)
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
-        patched.setattr(container, "replace_file", lambda *_: (_ for _ in ()).throw(full))
+        patched.setattr(container, "write_atomically", lambda *_: (_ for _ in ()).throw(full))
         kept.after(1, walk(), told.append)
     kept.after(2, walk(), pytest.fail)
     assert len(told) == 1

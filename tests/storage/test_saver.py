@@ -22,7 +22,7 @@ def saver(directory: Path, **changes: Any) -> CheckpointSaver:
         "keep_best": 1,
         "save_every": 3,
         "on_error": "stop",
-        "compress": "nothing",
+        "compress": False,
     } | changes
     return CheckpointSaver(directory=directory, **options)
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from navrl.storage.async_saver import AsyncSaver, QueueFull
-from navrl.storage.checkpoint import load
-from navrl.storage.checkpoint import checkpoint_files, frames_of
+from navrl.storage.async_saver import AsyncSaver, QueueFull, Snapshot
+from navrl.storage.checkpoint import checkpoint_files, frames_of, load
 from navrl.storage.saver import CheckpointSaver, SaveFailed
 
 
@@ -25,7 +24,7 @@ def saver(directory, **changes):
             "keep_best": 1,
             "save_every": 1,
             "on_error": "stop",
-            "compress": "nothing",
+            "compress": False,
         },
         **{"queue_size": 1, "when_full": "wait"},
     }
@@ -47,10 +46,10 @@ def slow_disk(monkeypatch):
     begun, go = threading.Event(), threading.Event()
     write = CheckpointSaver.write
 
-    def waiting(self, content, **options):
+    def waiting(self, flat, **options):
         begun.set()
         assert go.wait(30)
-        return write(self, content, **options)
+        return write(self, flat, **options)
 
     monkeypatch.setattr(CheckpointSaver, "write", waiting)
     yield begun, go
@@ -63,10 +62,10 @@ def failing_disk(monkeypatch):
     bad = set()
     write = CheckpointSaver.write
 
-    def failing(self, content, **options):
-        if content.frames in bad:
+    def failing(self, flat, **options):
+        if flat.frames in bad:
             raise OSError(28, "No space left on device")
-        return write(self, content, **options)
+        return write(self, flat, **options)
 
     monkeypatch.setattr(CheckpointSaver, "write", failing)
     return bad
@@ -89,10 +88,10 @@ def test_save_returns_before_anything_is_written_and_flush_after(tmp_path, slow_
 def test_only_the_thread_that_writes_steps_back_for_the_training(tmp_path, monkeypatch):
     write, seen = CheckpointSaver.write, []
 
-    def watched(self, content, threads):
+    def watched(self, flat, threads):
         niceness = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
         seen.append((niceness, threads))
-        return write(self, content, threads)
+        return write(self, flat, threads)
 
     monkeypatch.setattr(CheckpointSaver, "write", watched)
     before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
@@ -172,7 +171,7 @@ def test_close_raises_what_failed_last_and_is_harmless_afterwards(tmp_path, fail
 
 
 def test_a_defect_is_not_taken_for_a_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content, threads: 1 / 0)
+    monkeypatch.setattr(CheckpointSaver, "write", lambda self, flat, threads: 1 / 0)
     writer = saver(tmp_path)
     save(writer, 1)
     with pytest.raises(ZeroDivisionError):
@@ -192,7 +191,7 @@ def test_an_exception_in_training_drains_and_is_not_hidden(tmp_path, failing_dis
 def test_not_even_a_defect_of_the_saver_hides_an_exception_in_training(
     tmp_path, monkeypatch, caplog
 ):
-    monkeypatch.setattr(CheckpointSaver, "write", lambda self, content, threads: 1 / 0)
+    monkeypatch.setattr(CheckpointSaver, "write", lambda self, flat, threads: 1 / 0)
     writer = saver(tmp_path)
     save(writer, 1)
     with pytest.raises(RuntimeError, match="the real one"), writer:
@@ -218,7 +217,7 @@ def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
         patched.setattr(threading.Thread, "join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             writer.close()
-    assert gone == [writer._close_loudly]
+    assert gone == [writer._close_and_log]
     go.set()
     writer.close()
 
@@ -268,7 +267,7 @@ def test_a_process_that_just_ends_loses_nothing(tmp_path):
     script = (
         "import sys, torch; from pathlib import Path; from navrl.storage import AsyncSaver\n"
         "saver = AsyncSaver(directory=Path(sys.argv[1]), keep_last=9, keep_best=0, save_every=1,"
-        " on_error='stop', compress='nothing', queue_size=4, when_full='wait')\n"
+        " on_error='stop', compress=False, queue_size=4, when_full='wait')\n"
         "for step in (1, 2, 3): saver.save({'x': torch.ones(300_000)}, frames=step, score=None)\n"
     )
     root = Path(__file__).parents[2]
@@ -281,7 +280,10 @@ def test_a_process_that_just_ends_loses_nothing(tmp_path):
     ("change", "sentence"),
     [
         ({"queue_size": 0}, "checkpoint.queue_size = 0"),
-        ({"when_full": "explode"}, "expected wait, drop_oldest, fail; change checkpoint.when_full"),
+        (
+            {"when_full": "explode"},
+            "expected one of wait, drop_oldest, fail; change checkpoint.when_full",
+        ),
         ({"on_error": "explode"}, "checkpoint.on_error = explode"),
     ],
 )
@@ -289,3 +291,17 @@ def test_options_out_of_range_are_named(tmp_path, change, sentence):
     with pytest.raises(ValueError, match=sentence):
         saver(tmp_path / "run", **change)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_snapshot_reuses_its_memory_and_shares_none(tmp_path):
+    one, two = Snapshot(), Snapshot()
+    live = {"a": torch.ones(5), "b": torch.zeros(2, 3).t(), "c": torch.ones(1).expand(4)}
+    first, second = one.fill(live), two.fill(live)
+    live["a"].fill_(7.0)
+    assert first["a"].tolist() == [1.0] * 5
+    places = {tensor.data_ptr() for tensor in (*first.values(), *second.values(), *live.values())}
+    assert len(places) == 9
+    again = one.fill(live | {"a": torch.ones(6)})
+    assert again["b"].data_ptr() == first["b"].data_ptr()
+    assert again["a"].shape == (6,)
+    assert again["c"].tolist() == [1.0] * 4

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from navrl.storage.files import make_directory
 from navrl.storage.container import read, write
+from navrl.storage.files import make_directory
 
 OLD = [1.0, 2.0]
 NEW = [3.0, 4.0, 5.0]
