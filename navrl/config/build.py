@@ -107,7 +107,7 @@ def _call(
     # has no __init__ of its own and shows it.
     hidden = inspect.isclass(target) and target.__init__ is not object.__init__
     function = target.__init__ if hidden else target
-    parameters = inspect.signature(function).parameters
+    parameters = parameters_of(function)
     open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     unknown = [name for name in arguments if name not in parameters and not open_ended]
     if unknown:
@@ -144,6 +144,7 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], pat
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):  # a name imported for the type checker only
         return
+    hints |= _unpacked(hints)
     for name in arguments.keys() & hints.keys():
         key, value, hint = f"{path}.{name}", arguments[name], hints[name]
         if typing.get_origin(hint) not in _LISTS:
@@ -154,6 +155,32 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], pat
         accepted = tuple(kind for kind in typing.get_args(hint) if kind is not Ellipsis)
         for index, item in enumerate(value):
             _check_scalar(f"{key}[{index}]", item, accepted)
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters by name; those of `**options: Unpack[...]` are listed one by one."""
+    found = dict(inspect.signature(function).parameters)
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):  # a name imported for the type checker only
+        return found
+    for name in [name for name, hint in hints.items() if typing.get_origin(hint) is typing.Unpack]:
+        del found[name]
+        (kind,) = typing.get_args(hints[name])
+        for key in kind.__annotations__:
+            default = inspect.Parameter.empty if key in kind.__required_keys__ else None
+            found[key] = inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default)
+    return found
+
+
+def _unpacked(hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the type hints of the options that `**options: Unpack[...]` stands for."""
+    kinds = [
+        typing.get_args(hint)[0]
+        for hint in hints.values()
+        if typing.get_origin(hint) is typing.Unpack
+    ]
+    return {key: hint for kind in kinds for key, hint in typing.get_type_hints(kind).items()}
 
 
 def _check_scalar(key: str, value: Any, accepted: tuple[Any, ...]) -> None:

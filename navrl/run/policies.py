@@ -142,12 +142,12 @@ def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, 
     name = policy[len(SCRIPTED) :]
     if name == "random":
         return RandomPolicy(env=env)
-    if env.scripts is None:
+    if env.scripted_group is None:
         raise ConfigError(
             f"env '{env.name}' has no scripted policies but '{SCRIPTED}random', and got '{policy}'; "
             "choose that one or a checkpoint"
         )
-    return ScriptedPolicy(env=env, pilot=build(scripted_option(env.scripts, name)))
+    return ScriptedPolicy(env=env, pilot=build(scripted_option(env.scripted_group, name)))
 
 
 def scripted_option(group: str, name: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from navrl.config import build
 from navrl.config.checks import ConfigError
 from navrl.config.compose import compose, to_json
 
@@ -61,11 +62,7 @@ def parameters_of(node):
     target = getattr(importlib.import_module(module), name)
     hidden = inspect.isclass(target) and target.__init__ is not object.__init__
     function = target.__init__ if hidden else target  # a NamedTuple has no __init__ of its own
-    return {
-        parameter.name: parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.name != "self"
-    }
+    return {name: item for name, item in build.parameters_of(function).items() if name != "self"}
 
 
 def differences(node, runtime):

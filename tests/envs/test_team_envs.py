@@ -113,7 +113,7 @@ def worth(drones, users, most_drones):
 def test_drones_can_be_paid_what_the_team_would_lack_without_them():
     env = make("env=coverage", "env.reward_split=difference", "env.sim.users=cluster")
     frames = stacked(play(env, random_actions(env, 1)))
-    state, brought = env.coverage_state, frames["next", "agents", "reward"][:, 0, :, 0]  # (N, n)
+    state, brought = env.state, frames["next", "agents", "reward"][:, 0, :, 0]  # (N, n)
     for number in range(4):
         drones = state.position[:, :, number].double().t().tolist()
         users = state.users.place[:, :, number].double().t().tolist()
@@ -173,25 +173,25 @@ def test_random_placement_is_worth_what_it_was_measured_at():
         (("env=alice_and_bob", "env.sim.num_agents=1"), r"env\.sim\.num_agents = 1; expected"),
         (
             ("env=alice_and_bob", "env.objective=win"),
-            r"env\.objective = 'win'; expected one of success",
+            r"env\.objective = win; expected one of success",
         ),
         (
             ("env=alice_and_bob", "observation=raw"),
-            r"observation is Raw; env=alice_and_bob expected one of codes",
+            r"observation Raw reads an env with CoverageParams, and this one has GridParams; expected",
         ),
         (
             ("env=coverage", "observation=codes"),
-            r"observation is Codes; env=coverage expected one of histogram",
+            r"observation Codes reads an env with GridParams, and this one has CoverageParams; expected",
         ),
         (
             ("env=coverage", "env.reward_split=each"),
-            r"env\.reward_split = 'each' with 5 drones; expected one of team, per_agent, difference",
+            r"env\.reward_split = each; expected one of team, per_agent, difference",
         ),
         (
             ("env=coverage", "env.sim.num_drones=1", "env.reward_split=difference"),
-            r"env\.reward_split = 'difference' with 1 drones; expected one of team, per_agent;",
+            r"env\.reward_split = difference; expected one of team, per_agent, with a single drone;",
         ),
-        (("env=coverage", "env.objective=hops"), r"env\.objective = 'hops'; expected one of score"),
+        (("env=coverage", "env.objective=hops"), r"env\.objective = hops; expected one of score"),
         (("env=coverage", "observation.cells=0"), r"observation\.cells = 0"),
     ],
 )

@@ -4,18 +4,18 @@ One aircraft a side: TorchRL's single-agent keys. More: the learner's aircraft a
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
+from torchrl.data import Composite, TensorSpec
 
-from navrl.envs.combat import specs
 from navrl.envs.combat.actions import ActionKind, Order
 from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Command, Pilot, pilot_key
 from navrl.envs.combat.scenarios import Scenario
 from navrl.envs.combat.sim.advance import advance
-from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.params import MAX_TEAM_SIZE, CombatParams
 from navrl.envs.combat.sim.relative import focal_index
 from navrl.envs.combat.sim.state import (
     Action,
@@ -30,8 +30,8 @@ from navrl.envs.combat.sim.state import (
     timed_out,
     winner_sign,
 )
-from navrl.envs.core import random
-from navrl.envs.core.env import BatchedEnv
+from navrl.envs.core import random, specs
+from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.rewards import Transition, WeightedReward
 
@@ -52,59 +52,54 @@ class Duel(NamedTuple):
 class CombatEnv(BatchedEnv):
     """One decision per second of game time: rudder, trigger, and what else the action kind has."""
 
-    scripts = "opponent"  # the group whose options can fly in the learner's seat
+    scripted_group = "opponent"  # the group whose options can fly in the learner's seat
 
     def __init__(
         self,
         *,
-        name: str,
         team_size: int,
-        headline: Mapping[str, str],
-        objective: str,
         sim: CombatParams,
         scenario: Scenario,
         observation: Observation,
         action: ActionKind,
         opponent: Pilot,
         reward: WeightedReward,
-        compile_mode: str | bool,
-        num_envs: int,
-        device: torch.device | str,
-        seed: int,
-        first_env_id: int = 0,
+        **options: Unpack[EnvOptions],
     ) -> None:
-        specs.check_team_size(team_size, sim)
-        self.name, self.headline, self.objective = name, dict(headline), objective
-        self.team_size, self._params = team_size, sim.checked()
-        self._scenario, self._opponent, self._reward = scenario.checked(), opponent, reward
-        self._observation, self._action = observation, action
+        check_team_size(team_size, sim)
+        self.team_size, self._action = team_size, action
+        self._scenario, self._opponent = scenario.checked(), opponent
         self._team = range(team_size)  # the learner's aircraft; the opponents' come after them
-        if objective not in _RATES:
-            raise ValueError(
-                f"env.objective = {objective!r}; expected one of {', '.join(_RATES)}; "
-                "change env.objective"
-            )
-        observation.prepare(sim, device)
-        reward.prepare(sim, device)
-        scenario.to(device)
-        opponent.prepare(sim, device)
-        shape = (num_envs,) if team_size == 1 else (num_envs, team_size)
+        scenario.to(options["device"])
+        opponent.prepare(sim.checked(), options["device"])
         super().__init__(
-            num_envs=num_envs,
-            device=device,
-            seed=seed,
-            first_env_id=first_env_id,
-            compile_mode=compile_mode,
-            observation_spec=specs.observation_spec(observation, action, shape, device),
-            action_spec=specs.action_spec(action, shape, device),
-            reward_parts=reward.names,
+            params=sim,
+            observation=observation,
+            reward=reward,
             statistic_names=_STATISTICS,
             rate_names=_RATES,
+            **options,
+        )
+
+    def make_specs(self) -> tuple[Composite, TensorSpec]:
+        """Return the specs of what pilots observe and do, in the group "agents" if there are several."""
+        shape, device = self.batch_size, self.device
+        if self.team_size > 1:
+            shape = torch.Size((*shape, self.team_size))
+        leaves = specs.leaves_spec(self._observation.leaves, shape, device)
+        mask = specs.flag_spec((*shape, self._action.mask_size), device)
+        pilot = Composite(observation=leaves, action_mask=mask, shape=shape, device=device)
+        action = self._action.spec(shape, device)
+        if self.team_size == 1:
+            return pilot, action
+        pilot["alive"] = specs.flag_spec((*shape, 1), device)
+        return Composite(agents=pilot, shape=shape[:1], device=device), specs.team_action_spec(
+            action
         )
 
     def initial(self, key: Tensor) -> Duel:
         """Everybody at the scenario's opening, the opponents with fresh memories."""
-        combat = opening_state(self._params, self._scenario.opening(key, self.team_size))
+        combat = opening_state(self.params, self._scenario.opening(key, self.team_size))
         return Duel(combat, self._pilots_begin(self._opponent, key, self._foes))
 
     def outside(self) -> tuple[list[Command], tuple[Memory, ...]] | None:
@@ -126,12 +121,12 @@ class CombatEnv(BatchedEnv):
         )
         actions = (action,) if self.team_size == 1 else action.unbind(1)
         orders = _joined([self._action.orders(own) for own in actions], commands)
-        combat, events = advance(self._params, state.combat, orders)
+        combat, events = advance(self.params, state.combat, orders)
         return Duel(combat, memories), events
 
     def observe(self, state: Duel) -> dict[str, Tensor]:
         """What every pilot of the learner is told, and which choices it has."""
-        combat, params = state.combat, self._params
+        combat, params = state.combat, self.params
         ready = can_fire(params, combat)
         enemies_alive = sides(params, combat.aircraft.alive)[1]
         told = [self._observation.rows(params, combat, me) for me in self._team]
@@ -148,23 +143,20 @@ class CombatEnv(BatchedEnv):
 
     def judge(self, state: Duel) -> tuple[Tensor, Tensor]:
         """Over when one side is dead or nobody has missiles; cut at the time limit or far apart."""
-        params, combat = self._params, state.combat
+        params, combat = self.params, state.combat
         return decided(params, combat), timed_out(params, combat) | disengaged(params, combat)
 
-    def score(
-        self, before: Duel, after: Duel, events: Events, terminated: Tensor, truncated: Tensor
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The configured reward terms."""
-        return self._reward(
-            Transition(self._params, before.combat, after.combat, events, terminated, truncated)
-        )
+    def score(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
+        """Return the configured terms, which read the fight without the opponents' memories."""
+        before, after = transition.before.combat, transition.after.combat
+        return self._reward(transition._replace(before=before, after=after))
 
     def statistics(self, state: Duel) -> list[Tensor]:
         """How it stands for the learner, as 0 or 1 (a time limit is a draw).
 
         Then missiles launched and enemies killed, per aircraft.
         """
-        params, craft = self._params, state.combat.aircraft
+        params, craft = self.params, state.combat.aircraft
         sign = winner_sign(params, state.combat, 0)
         mine, theirs = sides(params, craft.alive)
         launches = params.rounds - sides(params, craft.rounds)[0]
@@ -179,7 +171,7 @@ class CombatEnv(BatchedEnv):
         """What scripted pilots would do in the learner's seats; memories None begin an episode."""
         if memories is None:
             # Not the opponents' draws: the same pilot on both sides is two pilots.
-            pilot.prepare(self._params, self.device)
+            pilot.prepare(self.params, self.device)
             memories = self._pilots_begin(pilot, random.mix(self.episode_key() ^ 1), self._team)
         combat = self.combat_state
         commands, memories = self._commands(pilot, combat, self._team, memories)
@@ -191,8 +183,8 @@ class CombatEnv(BatchedEnv):
 
     def _aimed_at(self, combat: CombatState, me: int, asked: Tensor | None) -> Tensor:
         """The living enemy that the pilot asks for, else the nearest one: the dead cannot be chosen."""
-        nearest = focal_index(self._params, combat, me)
-        enemies_alive = sides(self._params, combat.aircraft.alive)[1]
+        nearest = focal_index(self.params, combat, me)
+        enemies_alive = sides(self.params, combat.aircraft.alive)[1]
         return nearest if asked is None else as_asked(asked, enemies_alive, nearest)
 
     @property
@@ -207,7 +199,7 @@ class CombatEnv(BatchedEnv):
         self, pilot: Pilot, combat: CombatState, seats: range, memories: tuple[Memory, ...]
     ) -> tuple[list[Command], tuple[Memory, ...]]:
         decided_by = [
-            pilot.act(self._params, combat, me, memory)
+            pilot.act(self.params, combat, me, memory)
             for me, memory in zip(seats, memories, strict=True)
         ]
         return [command for command, _ in decided_by], tuple(after for _, after in decided_by)
@@ -251,11 +243,6 @@ class CombatEnv(BatchedEnv):
         for mixture, weights in zip(mixtures, (scenarios, opponents, reward), strict=True):
             mixture.set_weights(weights)
 
-    @property
-    def params(self) -> CombatParams:
-        """The constants of the fight."""
-        return self._params
-
 
 def _joined(mine: list[Order], theirs: list[Command]) -> Action:
     """Orders of everybody, rows (A, N); who names no target fires at the nearest."""
@@ -268,3 +255,17 @@ def _joined(mine: list[Order], theirs: list[Command]) -> Action:
         fire=torch.stack([order.fire for order in everybody]),
         target=torch.stack(asked),
     )
+
+
+def check_team_size(team_size: int, sim: CombatParams) -> None:
+    """Refuse a size that no fight has, and a simulator that was told another one."""
+    if not 1 <= team_size <= MAX_TEAM_SIZE:
+        raise ValueError(
+            f"env.team_size = {team_size}; expected a whole number from 1 to {MAX_TEAM_SIZE}; "
+            "change env.team_size"
+        )
+    if sim.team_size != team_size:
+        raise ValueError(
+            f"env.sim.team_size = {sim.team_size}; expected {team_size}, which it takes from env.team_size; "
+            "change env.team_size"
+        )

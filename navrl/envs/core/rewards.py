@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from navrl.config.checks import ConfigError
 from navrl.envs.core.reductions import added
 from navrl.envs.core.weights import Coefficients
 
@@ -54,7 +55,7 @@ class WeightedReward:
         """Live on this device, and let the terms make what they hold."""
         self.weights.to(device)
         for name, term in self.terms.items():
-            _require_home(name, term, params)
+            require_reads(f"reward term '{name}'", getattr(term, "func", term), params)
             if isinstance(term, Prepared):
                 term.prepare(params, device)
 
@@ -80,14 +81,15 @@ class SharedReward(WeightedReward):
         return added(torch.stack(self._weighted(transition)))
 
 
-def _require_home(name: str, term: Term, params: Any) -> None:
-    """Raise about a term of another env: its module says which constants the one it reads has."""
-    module = inspect.getmodule(getattr(term, "func", term))
-    kind = getattr(module, "READS", type(params))  # elsewhere: any env
+def require_reads(name: str, made_of: Any, params: object) -> None:
+    """Raise ConfigError if the module of a term or observation READS the constants of another env."""
+    module = inspect.getmodule(made_of)
+    kind = getattr(module, "READS", type(params))  # without READS it suits any env
     if not isinstance(params, kind):
-        raise ValueError(
-            f"reward term '{name}' reads an env with {kind.__name__}, and this one has "
-            f"{type(params).__name__}; expected a reward of the chosen env; change reward"
+        option = name.split()[0]
+        raise ConfigError(
+            f"{name} reads an env with {kind.__name__}, and this one has {type(params).__name__}; expected "
+            f"the {option} of the chosen env; change {option}"
         )
 
 

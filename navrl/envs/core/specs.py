@@ -1,33 +1,30 @@
-"""Action specs that TorchRL lacks; envs publish them and agents read them."""
+"""Specs of observations, actions, rewards and flags; envs publish them and agents read them."""
 
 from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torchrl.data import Bounded, Categorical, Composite, TensorSpec, Unbounded
 
-from navrl.envs.core.requirements import require
-
-AGENT_ID = "agent_id"  # the leaf of an observation that says which of its team sees it
+AGENT_ID = "agent_id"  # the leaf of an observation that identifies the observing agent in its team
 
 
 class _KeepsItsClass(type(Bounded)):  # type: ignore[misc]
     """Bounded's own metaclass turns every new instance, also of a subclass, into BoundedContinuous."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        """A new instance, of the class that was called."""
+        """Return a new instance of the class that was called."""
         return ABCMeta.__call__(cls, *args, **options)
 
 
 class Hybrid(Bounded, metaclass=_KeepsItsClass):
     """Bounded columns and then a binary one, which is 0 or 1, in one floating-point tensor (..., columns).
 
-    An action mask for it has two columns per binary one: may it be 0, may it be 1. An action with more
+    An action mask for it has two columns per binary one: 0 is allowed, 1 is allowed. An action with more
     binary columns is a subclass with another `num_binary`: TorchRL rebuilds specs from bounds and shape,
     so anything else that a spec knows has to come with its class.
     """
@@ -42,7 +39,7 @@ class Hybrid(Bounded, metaclass=_KeepsItsClass):
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        if not isinstance(low, Tensor):  # then a person wrote it, else TorchRL copied it
+        if not isinstance(low, Tensor):  # written by a person; TorchRL copies specs with tensors
             binary = [*zip(low, high, strict=True)][-self.num_binary :]
             if len(low) <= self.num_binary or binary != [(0.0, 1.0)] * self.num_binary:
                 raise ValueError(
@@ -56,15 +53,15 @@ class Hybrid(Bounded, metaclass=_KeepsItsClass):
         super().__init__(low, high, shape, device, dtype)
 
     def rand(self, shape: Sequence[int] | None = None) -> Tensor:
-        """Uniform over the bounded columns, a fair coin for the binary one."""
+        """Draw uniformly from the bounded columns, and 0 or 1 with equal chances for binary ones."""
         return self._rounded(super().rand(torch.Size(shape or ())))
 
     def is_in(self, val: Tensor) -> bool:
-        """Whether all values are within their bounds, and binary ones exactly 0 or 1."""
+        """Return True if all values are within their bounds, and binary ones exactly 0 or 1."""
         return bool(super().is_in(val)) and torch.equal(val, self._rounded(val))
 
     def to(self, dest: torch.dtype | torch.device | str) -> Hybrid:
-        """The same on another device, or of another dtype; Bounded's own would return a Bounded."""
+        """Return the spec on another device or of another dtype; Bounded's own method returns a Bounded."""
         spec = super().to(dest)
         return type(self)(spec.low, spec.high, spec.shape, spec.device, spec.dtype)
 
@@ -76,10 +73,25 @@ class Hybrid(Bounded, metaclass=_KeepsItsClass):
         return torch.cat([bounded, (binary >= 0.5).to(values.dtype)], -1)
 
 
-ALWAYS: Mapping[str, str] = MappingProxyType({})  # statistics are means over all episodes
+def flag_spec(shape: Sequence[int], device: Any) -> Categorical:
+    """Return the spec of bool leaves."""
+    return Categorical(2, shape=tuple(shape), dtype=torch.bool, device=device)
 
 
-def observation_spec(
+def leaves_spec(
+    leaves: Mapping[str, tuple[int, ...]], shape: Sequence[int], device: Any
+) -> Composite:
+    """Return the spec of an observation's leaves: flags where a name ends in "_mask", else numbers."""
+    found = {
+        name: flag_spec((*shape, *trailing), device)
+        if name.endswith("_mask")
+        else Unbounded((*shape, *trailing), device=device)
+        for name, trailing in leaves.items()
+    }
+    return Composite(found, shape=tuple(shape), device=device)
+
+
+def team_observation_spec(
     leaves: Mapping[str, tuple[int, ...]],
     *,
     num_envs: int,
@@ -87,16 +99,9 @@ def observation_spec(
     state_size: int,
     device: Any,
 ) -> Composite:
-    """What every agent is told, and the state that a centralised critic is told."""
-    require("num_envs", num_envs, num_envs >= 1, "1 or more")  # before specs trip over it
+    """Return the spec of ("agents", "observation") and of the "state" for a centralised critic."""
     shape = (num_envs, num_agents)
-    told = {
-        name: Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
-        if name.endswith("_mask")
-        else Unbounded((*shape, *trailing), device=device)
-        for name, trailing in leaves.items()
-    }
-    observation = Composite(told, shape=shape, device=device)
+    observation = leaves_spec(leaves, shape, device)
     return Composite(
         agents=Composite(observation=observation, shape=shape, device=device),
         state=Unbounded((num_envs, state_size), device=device),
@@ -105,15 +110,15 @@ def observation_spec(
     )
 
 
-def action_spec(one_agent: TensorSpec) -> Composite:
-    """("agents", "action"), with the spec (N, A, columns) of what an agent can do."""
-    shape, device = one_agent.shape[:2], one_agent.device
-    group = Composite(action=one_agent, shape=shape, device=device)
+def team_action_spec(agents: TensorSpec) -> Composite:
+    """Return the spec of ("agents", "action") from the spec (N, A, columns) of all agents' actions."""
+    shape, device = agents.shape[:2], agents.device
+    group = Composite(action=agents, shape=shape, device=device)
     return Composite(agents=group, shape=shape[:1], device=device)
 
 
 def reward_spec(shape: torch.Size, rewarded_agents: int, device: Any) -> TensorSpec:
-    """The team's reward (N, 1), and beside it ("agents", "reward") where that many have their own."""
+    """Return the spec of the team's reward (N, 1), and of ("agents", "reward") for agents with their own."""
     team = Unbounded((*shape, 1), device=device)
     if rewarded_agents == 0:
         return team
@@ -122,18 +127,7 @@ def reward_spec(shape: torch.Size, rewarded_agents: int, device: Any) -> TensorS
     return Composite(reward=team, agents=own, shape=shape, device=device)
 
 
-def check_objective(objective: str, names: tuple[str, ...]) -> None:
-    """Refuse a statistic that the env does not have."""
-    if objective not in names:
-        raise ValueError(
-            f"env.objective = {objective!r}; expected one of {', '.join(names)}; change env.objective"
-        )
-
-
-def check_observation(observation: object, kinds: Mapping[str, type], env: str) -> None:
-    """Refuse an observation that was made for another env."""
-    if not isinstance(observation, tuple(kinds.values())):
-        raise ValueError(
-            f"observation is {type(observation).__name__}; env={env} expected one of {', '.join(kinds)}; "
-            "change observation"
-        )
+def done_spec(shape: torch.Size, device: Any) -> Composite:
+    """Return the spec of done, terminated and truncated, (N, 1) each."""
+    flags = {name: flag_spec((*shape, 1), device) for name in ("done", "terminated", "truncated")}
+    return Composite(flags, shape=shape, device=device)

@@ -9,7 +9,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from navrl.envs.core.requirements import require_kind
 from navrl.envs.coverage.sim.advance import CoverageState
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
@@ -17,6 +16,8 @@ from navrl.envs.coverage.sim.params import CoverageParams
 _EXACT = (
     256.0  # parts are multiples of its inverse squared, so that sums of them are exact in any order
 )
+
+READS = CoverageParams  # the constants that these observations need
 _AXES = 3
 _ROLES = 3
 
@@ -46,7 +47,6 @@ class Raw:
 
     def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes."""
-        require_kind(self, params, CoverageParams, "coverage")
         self.state_size = _AXES * params.num_drones + 2 * params.num_users + 1
         self.leaves = {"told": (self.state_size + _AXES + network_size(params),)}
 
@@ -73,7 +73,6 @@ class Relative:
 
     def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes."""
-        require_kind(self, params, CoverageParams, "coverage")
         mates = max(1, params.num_drones - 1)  # a set has a row at least
         self.leaves = {
             "own": (_AXES + 1 + network_size(params),),
@@ -121,7 +120,6 @@ class Histogram:
 
     def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Settle the shapes."""
-        require_kind(self, params, CoverageParams, "coverage")
         cells = self.cells**2
         self.leaves = {
             "own": (_AXES + 1 + network_size(params),),

@@ -6,16 +6,18 @@ mean, and a centralised critic is told what everybody is told.
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Bounded, Categorical, Composite, Unbounded
+from torchrl.data import Bounded, Unbounded
 from torchrl.envs import EnvBase
 from torchrl.envs.libs.vmas import VmasEnv
 from torchrl.envs.utils import MarlGroupMapType
 
+from navrl.config.checks import require_choice, require_whole
 from navrl.envs.core import specs
 
 _LEAF = "told"  # all that an agent is told
@@ -25,10 +27,11 @@ _INSTALL = "env=vmas needs VMAS, which is not installed; pip install 'navrl[inte
 class VmasTeamEnv(EnvBase):
     """N simulations of one scenario, cut after `horizon` steps."""
 
-    scripts = None  # nobody else plays in the learner's seat
+    scripted_group = None  # nothing but a policy can act
     episode_keys = ("return", "length")
     rate_names = ()
-    counted_when = specs.ALWAYS
+    counted_when: Mapping[str, str] = MappingProxyType({})  # statistics are means over all episodes
+    curriculum_advice = ""
 
     def __init__(
         self,
@@ -45,9 +48,9 @@ class VmasTeamEnv(EnvBase):
         first_env_id: int = 0,
     ) -> None:
         self.name, self.headline, self.objective = name, dict(headline), objective
-        specs.check_objective(objective, self.episode_keys)
-        if horizon < 1:
-            raise ValueError(f"env.horizon = {horizon}; expected 1 or more; change env.horizon")
+        require_choice("env.objective", objective, self.episode_keys)
+        require_whole("env.horizon", horizon, 1)
+        require_whole("num_envs", num_envs, 1)
         super().__init__(device=torch.device(device), batch_size=[num_envs])
         self._horizon, self._first_env_id = horizon, first_env_id
         self._inner = _built(vmas_scenario, options, num_envs, self.device)
@@ -59,7 +62,7 @@ class VmasTeamEnv(EnvBase):
     def _declare(self) -> None:
         inner, shape, device = self._inner, self.batch_size, self.device
         seen = inner.full_observation_spec["agents", "observation"].shape[1:]
-        self.observation_spec = specs.observation_spec(
+        self.observation_spec = specs.team_observation_spec(
             {_LEAF: seen[1:]},
             num_envs=shape[0],
             num_agents=seen[0],
@@ -71,11 +74,9 @@ class VmasTeamEnv(EnvBase):
         bounded = Bounded(
             low=move.low.float(), high=move.high.float(), shape=move.shape, device=device
         )
-        self.action_spec = specs.action_spec(bounded)
+        self.action_spec = specs.team_action_spec(bounded)
         self.reward_spec = specs.reward_spec(shape, seen[0], device)
-        flag = Categorical(2, shape=(*shape, 1), dtype=torch.bool, device=device)
-        flags = {name: flag.clone() for name in ("done", "terminated", "truncated")}
-        self.full_done_spec = Composite(flags, shape=shape, device=device)
+        self.full_done_spec = specs.done_spec(shape, device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         with self._own_luck():

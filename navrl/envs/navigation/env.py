@@ -3,15 +3,16 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import Bounded, Categorical, Composite, Unbounded
+from torchrl.data import Bounded, Composite, TensorSpec
 
-from navrl.envs.core.env import BatchedEnv, World
-from navrl.envs.core.rewards import Transition, WeightedReward
+from navrl.envs.core import specs
+from navrl.envs.core.env import BatchedEnv, EnvOptions, World
+from navrl.envs.core.rewards import WeightedReward
 from navrl.envs.navigation.observation import GoalFrameObservation, NavRLObservation
 from navrl.envs.navigation.planners.base import Planner, perceive
 from navrl.envs.navigation.planners.shield import NoShield, Shield
@@ -33,15 +34,12 @@ _AXES = 3
 class NavigationEnv(BatchedEnv):
     """The action is a velocity in the goal frame, in parts of the speed limit: ahead, left, up."""
 
-    scripts = "planner"  # the group whose options can fly in the learner's seat
+    scripted_group = "planner"  # the group whose options can fly in the learner's seat
     counted_when = MappingProxyType({"goal_time_s": "success"})
 
     def __init__(
         self,
         *,
-        name: str,
-        headline: Mapping[str, str],
-        objective: str,
         held_out: bool,
         sim: NavigationParams,
         worlds: WorldPool,
@@ -49,82 +47,61 @@ class NavigationEnv(BatchedEnv):
         shield: Shield | NoShield,
         reward: WeightedReward,
         stale_scan: bool,
-        compile_mode: str | bool,
-        num_envs: int,
-        device: torch.device | str,
-        seed: int,
-        first_env_id: int = 0,
+        **options: Unpack[EnvOptions],
     ) -> None:
-        self.name, self.headline, self.objective = name, dict(headline), objective
-        self._params, self._worlds, self._held_out = sim.checked(), worlds, held_out
-        self._observation, self._shield, self._reward = observation, shield, reward
-        self._stale_scan = stale_scan
+        self._worlds, self._held_out = worlds, held_out
+        self._shield, self._stale_scan = shield, stale_scan
         self._steps = 0  # of this env since its seed was set; worlds are refreshed by it
-        if objective not in _RATES:
-            raise ValueError(
-                f"env.objective = {objective!r}; expected one of {', '.join(_RATES)}; change env.objective"
-            )
-        observation.prepare(sim)
-        shield.prepare(sim.lidar)
-        reward.prepare(sim, device)
-        worlds.prepare(sim, device)
-        shape = (num_envs,)
+        shield.prepare(sim.checked().lidar)
+        worlds.prepare(sim, options["device"])
         super().__init__(
-            num_envs=num_envs,
-            device=device,
-            seed=seed,
-            first_env_id=first_env_id,
-            compile_mode=compile_mode,
-            observation_spec=_observation_spec(observation, shape, device),
-            action_spec=Bounded(-1.0, 1.0, shape=(*shape, _AXES), device=device),
-            reward_parts=reward.names,
+            params=sim,
+            observation=observation,
+            reward=reward,
             statistic_names=_STATISTICS,
             rate_names=_RATES,
+            **options,
         )
+
+    def make_specs(self) -> tuple[Composite, TensorSpec]:
+        """Return the specs of the observation kind, and of a velocity."""
+        shape, device = self.batch_size, self.device
+        leaves = specs.leaves_spec(self._observation.leaves, shape, device)
+        velocity = Bounded(-1.0, 1.0, shape=(*shape, _AXES), device=device)
+        return Composite(observation=leaves, shape=shape, device=device), velocity
 
     def initial(self, key: Tensor) -> NavigationState:
         """Hovering at the start of some route in some world."""
-        return initial_state(self._params, self._worlds.openings, self._worlds.share, key)
+        return initial_state(self.params, self._worlds.openings, self._worlds.share, key)
 
     def advance(
         self, state: NavigationState, action: Tensor, given: None
     ) -> tuple[NavigationState, Events]:
         """The shield looks at the command, then the drone flies it."""
-        limit_mps, kind = self._params.speed_limit_mps, self._params.speed_limit
+        limit_mps, kind = self.params.speed_limit_mps, self.params.speed_limit
         wanted = limit_speed(action.t() * limit_mps, limit_mps, kind)
-        command = to_world_frame(heading(self._params, state), wanted)
-        flown, _ = self._shield.protect(perceive(self._params, state), command)
+        command = to_world_frame(heading(self.params, state), wanted)
+        flown, _ = self._shield.protect(perceive(self.params, state), command)
         return advance(
-            self._params, self._worlds.grid, self._worlds.openings.worlds, state, command, flown
+            self.params, self._worlds.grid, self._worlds.openings.worlds, state, command, flown
         )
 
     def observe(self, state: NavigationState) -> dict[str, Tensor]:
         """The leaves of the observation kind."""
-        rows = self._observation.rows(self._params, state, near_obstacles(self._params, state))
+        rows = self._observation.rows(self.params, state, near_obstacles(self.params, state))
         return {f"observation/{leaf}": row for leaf, row in rows.items()}
 
     def judge(self, state: NavigationState) -> tuple[Tensor, Tensor]:
         """Over at a collision, outside, and where it counts at the goal; cut when the time is up."""
         ending = state.ending
         terminated = ending.hit_static | ending.hit_moving | ending.outside
-        if self._params.goal_ends:
+        if self.params.goal_ends:
             terminated = terminated | ending.reached
-        return terminated, state.decision >= self._params.decisions
-
-    def score(
-        self,
-        before: NavigationState,
-        after: NavigationState,
-        events: Events,
-        terminated: Tensor,
-        truncated: Tensor,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The configured reward terms."""
-        return self._reward(Transition(self._params, before, after, events, terminated, truncated))
+        return terminated, state.decision >= self.params.decisions
 
     def statistics(self, state: NavigationState) -> list[Tensor]:
         """The five ways to end, which exclude each other, and what the flight was like."""
-        params, ending, tally = self._params, state.ending, state.tally
+        params, ending, tally = self.params, state.ending, state.tally
         decisions = state.decision.clamp_min(1.0)
         reached = ending.reached
         straight = (state.goal - state.start).square().sum(0).sqrt() - params.goal_radius_m
@@ -157,10 +134,10 @@ class NavigationEnv(BatchedEnv):
         """What a planner would do in the learner's seat; memory None begins an episode."""
         state: Any = self._world.state
         if memory is None:
-            pilot.prepare(self._params.lidar)
+            pilot.prepare(self.params.lidar)
             memory = pilot.initial(self._env_id.shape[0], self.device)
-        command, memory = pilot.act(perceive(self._params, state), memory)
-        action = to_goal_frame(heading(self._params, state), command) / self._params.speed_limit_mps
+        command, memory = pilot.act(perceive(self.params, state), memory)
+        action = to_goal_frame(heading(self.params, state), command) / self.params.speed_limit_mps
         return action.clamp(-1.0, 1.0).t().contiguous(), memory
 
     def step_and_maybe_reset(
@@ -221,11 +198,6 @@ class NavigationEnv(BatchedEnv):
         self._set_seed(int(self._seed))
 
     @property
-    def params(self) -> NavigationParams:
-        """The constants of the flight."""
-        return self._params
-
-    @property
     def navigation_state(self) -> NavigationState:
         """The simulator's state, for replays and tests."""
         state: NavigationState = self._world.state
@@ -235,15 +207,3 @@ class NavigationEnv(BatchedEnv):
     def worlds(self) -> WorldPool:
         """The worlds, for replays and tests."""
         return self._worlds
-
-
-def _observation_spec(
-    observation: GoalFrameObservation | NavRLObservation, shape: tuple[int, ...], device: Any
-) -> Composite:
-    leaves = {
-        name: Categorical(2, shape=(*shape, *trailing), dtype=torch.bool, device=device)
-        if name.endswith("_mask")
-        else Unbounded((*shape, *trailing), device=device)
-        for name, trailing in observation.leaves.items()
-    }
-    return Composite(observation=Composite(leaves, shape=shape, device=device), shape=shape)

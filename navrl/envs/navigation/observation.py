@@ -18,7 +18,7 @@ class GoalFrameObservation:
     def __init__(self) -> None:
         self.leaves: dict[str, tuple[int, ...]] = {}
 
-    def prepare(self, params: NavigationParams) -> None:
+    def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
         """Settle the shapes."""
         self.leaves = _leaves(params, state=10, obstacle=13)
 
@@ -77,7 +77,7 @@ class NavRLObservation:
     def __init__(self) -> None:
         self.leaves: dict[str, tuple[int, ...]] = {}
 
-    def prepare(self, params: NavigationParams) -> None:
+    def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
         """Settle the shapes."""
         self.leaves = _leaves(params, state=8, obstacle=10)
 

@@ -33,7 +33,8 @@ from navrl.envs.combat.sim.state import (
     sides,
 )
 from navrl.envs.core.reductions import any_row
-from navrl.envs.core.requirements import require_kind
+
+READS = CombatParams  # the constants that these observations need
 
 EGO_SIZE = 32
 
@@ -48,7 +49,6 @@ class Ego:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """How far missiles get, for the space-time graph."""
-        require_kind(self, params, CombatParams, "combat")
         if self.spacetime:
             self._table = reach_table(params, device)
 

@@ -20,7 +20,8 @@ from navrl.envs.combat.observations.spacetime import LIMIT
 from navrl.envs.combat.sim.relative import aircraft, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, map_motion
 from navrl.envs.core.reductions import any_row
-from navrl.envs.core.requirements import require_kind
+
+READS = CombatParams  # the constants that these observations need
 
 ENTITY_SIZE = 13
 
@@ -39,7 +40,6 @@ class Entities:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Refuse teams of another size than the leaves are made for."""
-        require_kind(self, params, CombatParams, "combat")
         if params.team_size != self.team_size:
             raise ValueError(
                 f"observation.team_size = {self.team_size}; expected {params.team_size}, the aircraft on a "

@@ -15,7 +15,8 @@ from navrl.envs.combat.sim.missile import select
 from navrl.envs.combat.sim.relative import aircraft, focal_enemy, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, enemies_of, sides
 from navrl.envs.core.reductions import any_row
-from navrl.envs.core.requirements import require_kind
+
+READS = CombatParams  # the constants that these observations need
 
 _SPEED_MPS = 400.0
 _RACK = 6  # missiles
@@ -35,7 +36,6 @@ class Warp21:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Refuse fights of more aircraft or missiles than the layout has places for."""
-        require_kind(self, params, CombatParams, "combat")
         if params.team_size != 1 or params.channels != 1:
             raise ValueError(
                 f"observation=warp21 with env.team_size = {params.team_size} and env.sim.channels = "
@@ -72,7 +72,6 @@ class Dict10:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Any fight will do; a rack of more than 6 missiles, also an unlimited one, counts as full."""
-        require_kind(self, params, CombatParams, "combat")
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
         """The leaf dict10 (10, N)."""

@@ -7,6 +7,7 @@ from navrl.envs.combat.observations.ego import EGO_SIZE, Ego
 from navrl.envs.combat.observations.entities import Entities
 from navrl.envs.combat.observations.legacy import Dict10, Warp21
 from navrl.envs.combat.sim.reach import ReachTable
+from navrl.envs.core.rewards import require_reads
 from tests.envs.combat.observations.pictures import in_float32, mirrored, random_state, turned
 from tests.envs.combat.sim.duels import env_rows, shipped_params
 
@@ -122,5 +123,5 @@ def test_everything_is_within_five(name):
 
 @pytest.mark.parametrize("make", dict.fromkeys(make for make, _ in KINDS.values()))
 def test_another_env_is_refused(make):
-    with pytest.raises(ValueError, match=r"which tells of env=combat; expected .*; change obs"):
-        make().prepare(object(), "cpu")
+    with pytest.raises(ValueError, match=r"^observation Kind reads an env with CombatParams, and"):
+        require_reads("observation Kind", type(make()), object())
