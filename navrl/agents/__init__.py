@@ -4,12 +4,12 @@ import importlib
 from typing import Any
 
 _MODULES = {
-    "BodyOptions": "navrl.agents.networks.bodies",
     "HMASD": "navrl.agents.hmasd.agent",
+    "NetworkOptions": "navrl.agents.networks.layers",
     "PPO": "navrl.agents.ppo.agent",
     "TeamOptions": "navrl.agents.core.team",
 }
-__all__ = ["HMASD", "PPO", "BodyOptions", "TeamOptions"]
+__all__ = ["HMASD", "PPO", "NetworkOptions", "TeamOptions"]
 
 
 def __getattr__(name: str) -> Any:

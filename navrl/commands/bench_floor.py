@@ -13,8 +13,8 @@ from tensordict import TensorDictBase
 from torch import nn
 
 from navrl.agents.core.team import CENTRAL, as_one_agent
+from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.memory import FRESH, HIDDEN
-from navrl.agents.networks.mlp import Trunk
 from navrl.agents.ppo.agent import MINIBATCH_KEYS, PPO, VALUE_ROWS
 from navrl.config.compose import build
 from navrl.envs.core.env import BatchedEnv
@@ -95,7 +95,7 @@ class Learning:
     def __init__(self, training: Training) -> None:
         agent = self._agent = training.agent
         agent.max_kl = None  # every gradient step is made
-        informed = agent.policy.informed(agent.critic.informed(training.rollout))
+        informed = agent.policy.with_inputs(agent.critic.with_inputs(training.rollout))
         self._frames, self._sharing = as_one_agent(informed)
         learned = self.values().select(*MINIBATCH_KEYS, strict=False)
         self._flat = agent.policy.trunk.memory.rows(learned)
@@ -105,10 +105,10 @@ class Learning:
         trunks = self._policy, self._critic = copy.deepcopy(
             (agent.policy.trunk, agent.critic.trunk)
         )
-        for trunk in nn.ModuleList(trunks).modules():
-            if isinstance(trunk, Trunk):
-                names = list(trunk.normalisers)
-                trunk.normalisers = nn.ModuleDict({name: nn.Identity() for name in names})
+        for module in nn.ModuleList(trunks).modules():
+            if isinstance(module, ObservationEncoder):
+                names = list(module.normalisers)
+                module.normalisers = nn.ModuleDict({name: nn.Identity() for name in names})
         parameters = nn.ModuleList(trunks).parameters()
         self._adam = torch.optim.Adam(parameters, lr=1e-6, fused=True)
 
@@ -133,14 +133,14 @@ class Learning:
     def values_bare(self) -> None:
         """The critic's layers, for every frame of a rollout."""
         for rows in self._seen.split(VALUE_ROWS):
-            self._critic(self._critic.shared(rows))
+            self._critic(self._critic.with_shared_features(rows))
 
     def steps_bare(self) -> None:
         """Forward, backward and fused Adam on as many rows as often, and nothing else."""
         cut = self._agent.minibatches
         for _ in range(cut.num_epochs):
             for rows in self._seen.split(len(self._seen) // cut.number(0)):
-                shared = self._policy.shared(rows)
+                shared = self._policy.with_shared_features(rows)
                 said, worth = self._policy(shared), self._critic(shared)
                 torch.autograd.backward(said.square().mean() + worth.square().mean())
                 self._adam.step()

@@ -67,7 +67,7 @@ class PPOLoss(ClipPPOLoss):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The losses and metrics of a minibatch."""
-        out = super().forward(self.actor_network.trunk.shared(tensordict))
+        out = super().forward(self.actor_network.trunk.with_shared_features(tensordict))
         alive = tensordict.get(ALIVE, None)
         if alive is not None:
             living = alive.sum().clamp_min(1)

@@ -8,8 +8,8 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.networks.encoders import mask_of
 from navrl.agents.networks.memory import HIDDEN
+from navrl.envs.core.specs import mask_of
 
 GROUP = "agents"  # where an env of several agents keeps what each of them has, batch (N, A)
 ALIVE = "alive"  # bool (N, A, 1) in the group, where agents can die; what they do then counts for nothing

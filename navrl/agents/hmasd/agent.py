@@ -33,8 +33,9 @@ from navrl.agents.hmasd.options import (
     check_options,
 )
 from navrl.agents.hmasd.usage import broken_steps, usage
-from navrl.agents.networks.bodies import BodyOptions, team_spec
+from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.memory import check_chunks
+from navrl.agents.networks.team import team_spec
 from navrl.config.checks import ConfigError
 
 
@@ -64,7 +65,7 @@ class HMASD:
         actor: ActorOptions,
         discriminator: DiscriminatorOptions,
         intrinsic: IntrinsicOptions,
-        body: BodyOptions,
+        network: NetworkOptions,
         ppo: PPOOptions,
         max_skipped_updates: int,
         replay_tolerance: float,
@@ -88,7 +89,7 @@ class HMASD:
             chosen,
             k=k,
             value_normalisation=ppo.value_normalisation,
-            body=body,
+            network=network,
             coordinator=coordinator,
             actor=actor,
             observation_spec=observation_spec,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from navrl.agents.fast.products import Linear
-from navrl.agents.networks.encoders import linear
+from navrl.agents.networks.layers import linear
 
 _SMALL = 0.01  # gain of layers in sums, so that a block begins as nearly the identity
 _GAIN = 2.0**0.5

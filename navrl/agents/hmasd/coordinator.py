@@ -8,8 +8,9 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from navrl.agents.hmasd.attention import DecoderBlock, EncoderBlock
-from navrl.agents.networks.bodies import BodyOptions, TeamSpec, View
-from navrl.agents.networks.encoders import linear
+from navrl.agents.networks.encoders import ObservationEncoder
+from navrl.agents.networks.layers import NetworkOptions, linear
+from navrl.agents.networks.team import TeamSpec
 
 _SMALL = 0.01
 _GAIN = 2.0**0.5
@@ -44,14 +45,14 @@ class Coordinator(nn.Module):
         *,
         choices: Sequence[int],
         team: TeamSpec,
-        body: BodyOptions,
+        network: NetworkOptions,
         width: int,
         blocks: int,
         heads: int,
     ) -> None:
         super().__init__()
         self.choices, self.positions = tuple(choices), len(choices)
-        self.view = View(team.leaves, body)
+        self.view = ObservationEncoder(team.leaves, network)
         self.state_token = _embedding(team.state_size, width)
         self.agent_token = _embedding(self.view.outputs, width)
         self.encoder = nn.Sequential(

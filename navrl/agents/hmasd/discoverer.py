@@ -9,11 +9,12 @@ from torch.nn import functional
 
 from navrl.agents.hmasd.options import ActorOptions
 from navrl.agents.hmasd.skill_bias import initial_biases
-from navrl.agents.networks.bodies import Body, BodyOptions, TeamSpec, View
 from navrl.agents.networks.distributions import ActionDistribution
-from navrl.agents.networks.encoders import linear
+from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.heads import Head
+from navrl.agents.networks.layers import LayerNormMLP, NetworkOptions, linear
 from navrl.agents.networks.memory import recurrence
+from navrl.agents.networks.team import TeamSpec
 
 INJECTIONS = ("last", "input", "both")
 CRITICS = ("team", "both")
@@ -28,13 +29,19 @@ class Actor(nn.Module):
     """
 
     def __init__(
-        self, *, team: TeamSpec, body: BodyOptions, head: Head, skills: int, options: ActorOptions
+        self,
+        *,
+        team: TeamSpec,
+        network: NetworkOptions,
+        head: Head,
+        skills: int,
+        options: ActorOptions,
     ) -> None:
         super().__init__()
         at_input, at_last = _injected(options.skill_injection)
-        self.view, self.head = View(team.leaves, body), head
+        self.view, self.head = ObservationEncoder(team.leaves, network), head
         self.skills, self.at_input = skills, at_input
-        self.body = Body(self.view.outputs + skills * at_input, body)
+        self.body = LayerNormMLP(self.view.outputs + skills * at_input, network)
         self.out = linear(self.body.outputs, head.outputs, _SMALL)
         self.memory = recurrence(
             options.rnn, self.body.outputs, options.chunk_length, options="agent.actor"
@@ -83,11 +90,13 @@ class TeamCritic(nn.Module):
 
     reads: tuple[str, ...] = ()  # of frames
 
-    def __init__(self, *, team: TeamSpec, body: BodyOptions, skills: int, injection: str) -> None:
+    def __init__(
+        self, *, team: TeamSpec, network: NetworkOptions, skills: int, injection: str
+    ) -> None:
         super().__init__()
         self.at_input, self.at_last = _injected(injection)
         self.skills = skills
-        self.body = Body(team.state_size + skills * self.at_input, body)
+        self.body = LayerNormMLP(team.state_size + skills * self.at_input, network)
         self.last = linear(self.body.outputs + skills * self.at_last, 1, _SMALL)
 
     def forward(self, judged: Judged) -> Tensor:
@@ -103,11 +112,15 @@ class AgentCritic(nn.Module):
 
     reads: tuple[str, ...] = ("observation",)  # of frames
 
-    def __init__(self, *, team: TeamSpec, body: BodyOptions, team_skills: int, skills: int) -> None:
+    def __init__(
+        self, *, team: TeamSpec, network: NetworkOptions, team_skills: int, skills: int
+    ) -> None:
         super().__init__()
         self.team_skills, self.skills = team_skills, skills
-        self.view = View(team.leaves, body)
-        self.body = Body(team.state_size + self.view.outputs + team_skills + skills, body)
+        self.view = ObservationEncoder(team.leaves, network)
+        self.body = LayerNormMLP(
+            team.state_size + self.view.outputs + team_skills + skills, network
+        )
         self.last = linear(self.body.outputs, 1, _SMALL)
 
     def forward(self, judged: Judged) -> Tensor:

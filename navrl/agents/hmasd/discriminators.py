@@ -7,8 +7,9 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.nn import functional
 
-from navrl.agents.networks.bodies import Body, BodyOptions, TeamSpec, View
-from navrl.agents.networks.encoders import linear
+from navrl.agents.networks.encoders import ObservationEncoder
+from navrl.agents.networks.layers import LayerNormMLP, NetworkOptions, linear
+from navrl.agents.networks.team import TeamSpec
 
 _SMALL = 0.01
 
@@ -26,9 +27,9 @@ class Outcomes(NamedTuple):
 class TeamDiscriminator(nn.Module):
     """q(Z | s)."""
 
-    def __init__(self, *, team: TeamSpec, body: BodyOptions, skills: int) -> None:
+    def __init__(self, *, team: TeamSpec, network: NetworkOptions, skills: int) -> None:
         super().__init__()
-        self.body = Body(team.state_size, body)
+        self.body = LayerNormMLP(team.state_size, network)
         self.out = linear(self.body.outputs, skills, _SMALL)
 
     def forward(self, outcomes: Outcomes) -> Tensor:
@@ -39,11 +40,13 @@ class TeamDiscriminator(nn.Module):
 class AgentDiscriminator(nn.Module):
     """q(z | o, Z)."""
 
-    def __init__(self, *, team: TeamSpec, body: BodyOptions, team_skills: int, skills: int) -> None:
+    def __init__(
+        self, *, team: TeamSpec, network: NetworkOptions, team_skills: int, skills: int
+    ) -> None:
         super().__init__()
         self.team_skills = team_skills
-        self.view = View(team.leaves, body)
-        self.body = Body(self.view.outputs + team_skills, body)
+        self.view = ObservationEncoder(team.leaves, network)
+        self.body = LayerNormMLP(self.view.outputs + team_skills, network)
         self.out = linear(self.body.outputs, skills, _SMALL)
 
     def forward(self, outcomes: Outcomes) -> Tensor:

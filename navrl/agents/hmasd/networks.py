@@ -14,8 +14,9 @@ from navrl.agents.hmasd.discoverer import CRITICS, Actor, AgentCritic, TeamCriti
 from navrl.agents.hmasd.discriminators import AgentDiscriminator, TeamDiscriminator
 from navrl.agents.hmasd.options import ActorOptions, CoordinatorOptions
 from navrl.agents.hmasd.policy import HierarchicalPolicy
-from navrl.agents.networks.bodies import BodyOptions, TeamSpec, team_spec
 from navrl.agents.networks.heads import head_for
+from navrl.agents.networks.layers import NetworkOptions
+from navrl.agents.networks.team import TeamSpec, team_spec
 
 FOREVER = 2**31  # steps
 _ALSO_TOLD = (STATE, *in_group(GROUP, "action_mask", ALIVE))  # where an env has one
@@ -57,7 +58,7 @@ def networks(
     *,
     k: int,
     value_normalisation: str,
-    body: BodyOptions,
+    network: NetworkOptions,
     coordinator: CoordinatorOptions,
     actor: ActorOptions,
     observation_spec: Composite,
@@ -70,26 +71,31 @@ def networks(
     if setting.coordinated:
         width, blocks, heads = coordinator.width, coordinator.blocks, coordinator.heads
         chooser = Coordinator(
-            choices=setting.choices, team=team, body=body, width=width, blocks=blocks, heads=heads
+            choices=setting.choices,
+            team=team,
+            network=network,
+            width=width,
+            blocks=blocks,
+            heads=heads,
         )
     head = head_for(action_of(action_spec, GROUP))
     policy = HierarchicalPolicy(
         coordinator=chooser,
-        actor=Actor(team=team, body=body, head=head, skills=skills, options=actor),
+        actor=Actor(team=team, network=network, head=head, skills=skills, options=actor),
         interval=k if setting.coordinated else FOREVER,
         num_agents=team.num_agents,
         also_told=[key for key in _ALSO_TOLD if key in observation_spec.keys(include_nested=True)],
     )
-    critic = _critic(team, body, actor, team_skills=team_skills, skills=skills)
+    critic = _critic(team, network, actor, team_skills=team_skills, skills=skills)
     discriminators = Discriminators(
-        TeamDiscriminator(team=team, body=body, skills=team_skills),
-        AgentDiscriminator(team=team, body=body, team_skills=team_skills, skills=skills),
+        TeamDiscriminator(team=team, network=network, skills=team_skills),
+        AgentDiscriminator(team=team, network=network, team_skills=team_skills, skills=skills),
     )
     return Networks(policy, Critic(critic, value_normalisation), discriminators)
 
 
 def _critic(
-    team: TeamSpec, body: BodyOptions, actor: ActorOptions, *, team_skills: int, skills: int
+    team: TeamSpec, network: NetworkOptions, actor: ActorOptions, *, team_skills: int, skills: int
 ) -> TeamCritic | AgentCritic:
     """What agent.actor.critic names."""
     if actor.critic not in CRITICS:
@@ -98,5 +104,7 @@ def _critic(
             "change agent.actor.critic"
         )
     if actor.critic == "both":
-        return AgentCritic(team=team, body=body, team_skills=team_skills, skills=skills)
-    return TeamCritic(team=team, body=body, skills=team_skills, injection=actor.skill_injection)
+        return AgentCritic(team=team, network=network, team_skills=team_skills, skills=skills)
+    return TeamCritic(
+        team=team, network=network, skills=team_skills, injection=actor.skill_injection
+    )

@@ -14,13 +14,13 @@ _LEAST_UNIFORM = 2.0**-25  # half the step between uniform numbers
 
 
 class ActionDistribution(Distribution):
-    """What a policy asks: one sample or the deterministic action per row, log_prob and entropy."""
+    """The interface of policies: a sample or the deterministic action per row, log_prob and entropy."""
 
     arg_constraints = {}  # noqa: RUF012  (the base class reads it)
 
     @property
     def deterministic_sample(self) -> Tensor:
-        """What a policy does that has to decide without chance."""
+        """The action of deterministic play."""
         raise TypeError(f"{type(self).__name__} lacks deterministic_sample")
 
 
@@ -28,11 +28,11 @@ class MaskedMultiCategorical(ActionDistribution):
     """Independent categorical choices side by side; masked choices have probability zero.
 
     logits and mask are (..., sum(choices)), actions (..., len(choices)) int64. A head whose choices are
-    all masked is left unmasked: some choice has to be made.
+    all masked is left unmasked, because a choice has to be made.
     """
 
     def __init__(self, logits: Tensor, mask: Tensor, choices: Sequence[int]) -> None:
-        # Choices first, (choices, ...): so a compiler makes one loop over rows of it, with vectors of rows.
+        # Choices first, (choices, ...): a compiler then vectorises over rows, in one loop.
         sizes, self._log_probs = list(choices), []
         columns = (rows.movedim(-1, 0).contiguous() for rows in (logits, mask))
         for head, allowed in zip(*(torch.split(rows, sizes) for rows in columns), strict=True):
@@ -47,11 +47,11 @@ class MaskedMultiCategorical(ActionDistribution):
         )
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """One action per row: the largest of log-probabilities, to each of which Gumbel noise is added."""
-        _only_one(sample_shape)
+        """Draw one action per row: the largest log-probability after Gumbel noise is added."""
+        _require_one_sample(sample_shape)
         # Not 0, whose noise is -inf: a masked choice would win against it.
         uniform = (torch.rand_like(head).clamp_min(_LEAST_UNIFORM) for head in self._log_probs)
-        noises = [-(-each.log()).log() for each in uniform]
+        noises = [-(-draw.log()).log() for draw in uniform]
         pairs = zip(self._log_probs, noises, strict=True)
         return torch.stack([(head + noise).argmax(0) for head, noise in pairs], -1)
 
@@ -63,21 +63,21 @@ class MaskedMultiCategorical(ActionDistribution):
     deterministic_sample = mode
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Sum over heads."""
+        """Return the sum over heads."""
         chosen = []
         for head, index in zip(self._log_probs, value.unbind(-1), strict=True):
             places = torch.arange(len(head), device=head.device).view(-1, *[1] * index.ndim)
-            # Not gather: its gradient is a loop of its own, which nothing is fused with.
+            # Not gather: its gradient is a separate loop, which a compiler fuses with nothing.
             chosen.append(torch.where(places == index, head, 0.0).sum(0))
         return torch.stack(chosen).sum(0)
 
     def entropy(self) -> Tensor:
-        """Sum over heads, nats."""
+        """Return the sum over heads, in nats."""
         return torch.stack([-(head.exp() * head).sum(0) for head in self._log_probs]).sum(0)
 
 
 class ScaledBeta(ActionDistribution):
-    """Independent columns, each Beta-distributed over an interval of its own.
+    """Independent columns, Beta-distributed over one interval for each column.
 
     alpha and beta are (..., columns) and above 0, low and high (columns,), actions (..., columns).
     """
@@ -91,19 +91,19 @@ class ScaledBeta(ActionDistribution):
         self._log_norms = [lgamma(a) + lgamma(b) - lgamma(a + b) for a, b in self._shapes]
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """One action per row: the share of one gamma variate in a sum of two."""
-        _only_one(sample_shape)
+        """Draw one action per row: the share of one gamma variate in the sum of two."""
+        _require_one_sample(sample_shape)
         shapes = torch.stack([self._alpha, self._beta]).detach()
-        one, other = torch._standard_gamma(shapes).unbind(0)
-        return self._low + self._width * (one / (one + other)).clamp(_EDGE, 1.0 - _EDGE)
+        first, second = torch._standard_gamma(shapes).unbind(0)
+        return self._low + self._width * (first / (first + second)).clamp(_EDGE, 1.0 - _EDGE)
 
     @property
     def deterministic_sample(self) -> Tensor:
-        """The mean: the mode of a nearly flat column is an edge, and jumps from one to the other."""
+        """The mean: the mode of a nearly flat column jumps from one edge to the other."""
         return self._low + self._width * (self._alpha / (self._alpha + self._beta))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Sum over columns, of the density in the units of the action."""
+        """Return the sum over columns of the log-density in the units of the action."""
         shares = _parts(((value - self._low) / self._width).clamp(_EDGE, 1.0 - _EDGE))
         parts = zip(self._shapes, shares, self._log_norms, strict=True)
         kernels = [
@@ -113,7 +113,7 @@ class ScaledBeta(ActionDistribution):
         return (torch.cat(kernels, -1) - self._width.log()).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Sum over columns, nats, of the density in the units of the action."""
+        """Return the sum over columns, in nats, for the density in the units of the action."""
         entropies = [
             log_norm
             - (alpha - 1.0) * digamma(alpha)
@@ -125,9 +125,9 @@ class ScaledBeta(ActionDistribution):
 
 
 def _parts(columns: Tensor) -> tuple[Tensor, ...]:
-    """All columns (..., n) at once, or one by one for a compiler, to which each is then a loop over rows.
+    """Return all columns (..., n) together, or one by one for a compiler.
 
-    Of columns side by side it makes a loop of n for every row.
+    A compiler then vectorises over rows; of columns together it makes an inner loop of n for every row.
     """
     return torch.split(columns, 1, -1) if torch.compiler.is_compiling() else (columns,)
 
@@ -148,7 +148,7 @@ class BoundedAndBinary(ActionDistribution):
         )
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """One action per row."""
+        """Draw one action per row."""
         return self._joined(self._bounded.sample(sample_shape), self._binary.sample(sample_shape))
 
     @property
@@ -157,18 +157,18 @@ class BoundedAndBinary(ActionDistribution):
         return self._joined(self._bounded.deterministic_sample, self._binary.deterministic_sample)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Density times probability."""
+        """Return the log of density times probability."""
         bounded, binary = torch.split(value, self._columns, -1)
         return self._bounded.log_prob(bounded) + self._binary.log_prob(binary.long())
 
     def entropy(self) -> Tensor:
-        """Sum over all columns, nats."""
+        """Return the sum over all columns, in nats."""
         return self._bounded.entropy() + self._binary.entropy()
 
     def _joined(self, bounded: Tensor, binary: Tensor) -> Tensor:
         return torch.cat([bounded, binary.to(bounded.dtype)], -1)
 
 
-def _only_one(sample_shape: Sequence[int]) -> None:
+def _require_one_sample(sample_shape: Sequence[int]) -> None:
     if sample_shape:
         raise ValueError(f"sample_shape = {tuple(sample_shape)}; expected none")

@@ -1,30 +1,142 @@
-"""What stands between an observation and the layers that decide: a normaliser, and an encoder of sets."""
+"""Encoders of observations: normalisers, sets of entities, and all leaves of an observation in one row."""
 
-import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Bounded, Composite, TensorSpec
 
-from navrl.agents.fast.products import Linear
+from navrl.agents.core.team import ALIVE
+from navrl.agents.networks.layers import NetworkOptions, mlp
+from navrl.agents.networks.lidar import Scan, scan_encoder
+from navrl.envs.core.specs import mask_of
 
-_ACTIVATIONS = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "silu": nn.SiLU,
-    "elu": nn.ELU,
-    "leaky_relu": nn.LeakyReLU,
-}
 _CLIP = 10.0
 _SET_DIMS = 2  # entities, features
-_ABSENT = -1e30  # less than what is told of anybody who is there
 _SCAN_DIMS = 3  # 1, beams, rings
+_ABSENT = -1e30  # below every output for an entity that is present
+
+
+class Entities(NamedTuple):
+    """The shape of a set of entities."""
+
+    number: int  # at most
+    features: int
+
+
+class Leaves(NamedTuple):
+    """The observation leaves of a spec by name, in alphabetical order."""
+
+    vectors: dict[str, int]  # features
+    entities: dict[
+        str, Entities
+    ]  # the leaf called mask_of(name) is true where an entity is present
+    scans: dict[str, Scan]
+
+    @property
+    def normalised(self) -> dict[str, int]:
+        """The number of features of every leaf that has a normaliser."""
+        return self.vectors | {name: entities.features for name, entities in self.entities.items()}
+
+
+def observation_leaves(observation_spec: Composite) -> Leaves:
+    """Find vectors (F,), entities (E, F) with a bool leaf (E,) beside them, and scans (1, beams, rings)."""
+    spec = observation_spec["observation"]
+    shapes = {name: spec[name].shape[len(spec.shape) :] for name in sorted(spec.keys())}
+    masks = {
+        name for name in shapes if name.endswith(mask_of("")) and spec[name].dtype == torch.bool
+    }
+    leaves = Leaves({}, {}, {})
+    for name, shape in shapes.items():
+        mask = mask_of(name)
+        if name in masks:
+            continue
+        if len(shape) == 1:
+            leaves.vectors[name] = shape[0]
+        elif len(shape) == _SET_DIMS and mask in masks and shapes[mask] == shape[:1]:
+            leaves.entities[name] = Entities(*shape)
+        elif len(shape) == _SCAN_DIMS and shape[0] == 1:
+            leaves.scans[name] = Scan(shape[1], shape[2], _upper_bound(spec[name]))
+        else:
+            raise ValueError(
+                f"observation leaf {name!r} has shape {tuple(shape)}; expected a vector, or entities with a "
+                f"bool leaf {mask!r} of shape {tuple(shape[:1])} beside them, or a scan (1, beams, "
+                "rings); change the env's observation or add an encoder to navrl/agents/networks/encoders.py"
+            )
+    return leaves
+
+
+def _upper_bound(spec: TensorSpec) -> float:
+    return float(spec.high.max()) if isinstance(spec, Bounded) else 1.0
+
+
+class ObservationEncoder(nn.Module):
+    """All observation leaves of a frame as one row: vectors, then encoded sets, then encoded scans.
+
+    `source` is the key that holds the leaves. Without normalisers the leaves are read as they are.
+    """
+
+    def __init__(
+        self,
+        leaves: Leaves,
+        options: NetworkOptions,
+        *,
+        source: str = "observation",
+        normalisers: nn.ModuleDict | None = None,
+    ) -> None:
+        super().__init__()
+        self.vectors, self.entities, self.scans = (tuple(names) for names in leaves)
+        self.source = source
+        if normalisers is None:
+            normalisers = nn.ModuleDict({name: nn.Identity() for name in leaves.normalised})
+        self.normalisers = normalisers
+        activation, sizes = options.activation, options.entity_sizes
+        encoders: dict[str, Any] = {
+            name: EntityEncoder(features=entities.features, sizes=sizes, activation=activation)
+            for name, entities in leaves.entities.items()
+        }
+        for name, scan in leaves.scans.items():
+            encoders[name] = scan_encoder(options.lidar_encoder, scan, activation)
+        self.encoders = nn.ModuleDict(encoders)
+        widths = [encoder.outputs for encoder in encoders.values()]
+        self.outputs: int = sum([*leaves.vectors.values(), *widths])
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The names of all leaves that are read, masks included."""
+        masks = (mask_of(name) for name in self.entities)
+        return (*self.vectors, *self.entities, *self.scans, *masks)
+
+    def forward(self, frames: TensorDictBase) -> Tensor:
+        """Encode frames (...) as rows (..., outputs)."""
+        rows = [
+            self.normalisers[name](frames.get((self.source, name)))
+            for name in (*self.vectors, *self.entities)
+        ]
+        for place, name in enumerate(self.entities, len(self.vectors)):
+            present = frames.get((self.source, mask_of(name)))
+            rows[place] = self.encoders[name](rows[place], present)
+        rows += [
+            self.encoders[name](frames.get((self.source, name))).float() for name in self.scans
+        ]
+        return torch.cat(rows, -1) if len(rows) > 1 else rows[0]
+
+    def update_normalisers(self, frames: TensorDictBase) -> None:
+        """Merge the frames (B,) into the statistics, except dead agents and absent entities."""
+        alive = frames.get(ALIVE, True)
+        normaliser: Any
+        for name, normaliser in self.normalisers.items():
+            rows, counted = frames.get((self.source, name)), alive
+            if name in self.entities:
+                counted = (frames.get((self.source, mask_of(name))) & alive).reshape(-1, 1)
+                rows = rows.flatten(0, 1)
+            normaliser.update(rows, counted)
 
 
 class Normaliser(nn.Module):
-    """Running mean and variance of observation rows; part of the policy, so it travels with it."""
+    """Running mean and variance of observation rows; part of the policy, so it is saved with it."""
 
     mean: Tensor
     variance: Tensor
@@ -37,14 +149,14 @@ class Normaliser(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Rows of about unit scale, clipped."""
+        """Return rows of about unit scale, clipped."""
         return ((rows - self.mean) * torch.rsqrt(self.variance + 1e-4)).clamp(-_CLIP, _CLIP)
 
     @torch.no_grad()
     def update(self, rows: Tensor, counted: Tensor | bool = True) -> None:
         """Merge a batch (B, F); rows that are not finite, or not `counted` (B, 1), do not count."""
-        # A row whose sum is finite is, and one of numbers that only overflow together tells nothing either.
-        # The rest works in one buffer: new memory costs more than sums.
+        # Every number of a row with a finite sum is finite. A row of finite numbers whose sum overflows is
+        # left out too. The rest works in one buffer: allocating memory costs more than sums.
         finite = rows.sum(-1, keepdim=True, dtype=torch.float32).isfinite() & counted
         rows = torch.where(finite, rows, 0.0)
         size = finite.sum().to(torch.float64)
@@ -61,118 +173,21 @@ class Normaliser(nn.Module):
 
 
 class EntityEncoder(nn.Module):
-    """A set of entities in any order and number to one row: the mean and the maximum of what each says."""
+    """The mean and the maximum of an MLP's outputs over a set of entities of any order and number."""
 
     def __init__(self, *, features: int, sizes: Sequence[int], activation: str) -> None:
         super().__init__()
-        self.layers = dense(features, sizes, activation, option="entity_sizes")
+        self.layers = mlp(features, sizes, activation, option="entity_sizes")
         self.outputs = 2 * sizes[-1]
 
     def forward(self, entities: Tensor, present: Tensor) -> Tensor:
-        """(..., E, F) and bool (..., E) to (..., outputs); zeros where nobody is present."""
+        """Encode (..., E, F) and bool (..., E) as (..., outputs); zeros where no entity is present."""
         present = present.unsqueeze(-1)
-        # Not only the results of the absent: a NaN in there would come back as a gradient.
-        told = self.layers(torch.where(present, entities, 0.0)).float()
-        # What is told of the absent is finite, so sums and products do: faster than to choose with where.
-        counted = present.to(told.dtype)
-        mean = (told * counted).sum(-2) / counted.sum(-2).clamp_min(1.0)
-        # Not amax: its gradient, shared out among equals, takes as long as the rest of a gradient step.
-        highest = (told + (1.0 - counted) * _ABSENT).max(-2).values
+        # The inputs are masked as well as the outputs: a NaN in there would return as a gradient.
+        outputs = self.layers(torch.where(present, entities, 0.0)).float()
+        # The outputs for absent entities are finite, so sums and products do: faster than where.
+        counted = present.to(outputs.dtype)
+        mean = (outputs * counted).sum(-2) / counted.sum(-2).clamp_min(1.0)
+        # Not amax: its gradient, which equal maxima share, takes as long as the rest of a gradient step.
+        highest = (outputs + (1.0 - counted) * _ABSENT).max(-2).values
         return torch.cat([mean, torch.where(present.any(-2), highest, 0.0)], -1)
-
-
-class Entities(NamedTuple):
-    """The leaf of a set: how many entities at most, and how many numbers each."""
-
-    number: int
-    features: int
-
-
-class Scan(NamedTuple):
-    """The leaf of a lidar: beams around, rings from low to high."""
-
-    beams: int
-    rings: int
-    largest: float  # the upper bound in the spec, 1 where it has none: divided by it a scan has unit scale
-
-
-class Leaves(NamedTuple):
-    """What is known of every observation leaf by name, in alphabetical order."""
-
-    vectors: dict[str, int]  # features
-    entities: dict[str, Entities]  # sets; the leaf called mask_of(name) says who is present
-    scans: dict[str, Scan]
-
-
-def observation_leaves(observation_spec: Composite) -> Leaves:
-    """Vectors (F,), entities (E, F) with a bool leaf (E,) beside them, and scans (1, beams, rings)."""
-    spec = observation_spec["observation"]
-    shapes = {name: spec[name].shape[len(spec.shape) :] for name in sorted(spec.keys())}
-    masks = {
-        name for name in shapes if name.endswith(mask_of("")) and spec[name].dtype == torch.bool
-    }
-    leaves = Leaves({}, {}, {})
-    for name, shape in shapes.items():
-        if name in masks:
-            continue
-        if len(shape) == 1:
-            leaves.vectors[name] = shape[0]
-        elif (
-            len(shape) == _SET_DIMS
-            and mask_of(name) in masks
-            and shapes[mask_of(name)] == shape[:1]
-        ):
-            leaves.entities[name] = Entities(*shape)
-        elif len(shape) == _SCAN_DIMS and shape[0] == 1:
-            leaves.scans[name] = Scan(shape[1], shape[2], _upper_bound(spec[name]))
-        else:
-            raise ValueError(
-                f"observation leaf {name!r} has shape {tuple(shape)}; expected a vector, or entities with a "
-                f"bool leaf {mask_of(name)!r} of shape {tuple(shape[:1])} beside them, or a scan (1, beams, "
-                "rings); change the env's observation or add an encoder to navrl/agents/networks/encoders.py"
-            )
-    return leaves
-
-
-def _upper_bound(spec: TensorSpec) -> float:
-    return float(spec.high.max()) if isinstance(spec, Bounded) else 1.0
-
-
-def mask_of(name: str) -> str:
-    """The leaf that says which entities of the leaf `name` are present."""
-    return f"{name}_mask"
-
-
-def dense(inputs: int, sizes: Sequence[int], activation: str, *, option: str) -> nn.Sequential:
-    """Linear layers with an activation after each; `option` is where the sizes come from."""
-    check_sizes(sizes, option)
-    layers: list[nn.Module] = []
-    for before, width in itertools.pairwise([inputs, *sizes]):
-        layers += [linear(before, width, 2.0**0.5), activation_of(activation)]
-    return nn.Sequential(*layers)
-
-
-def check_sizes(sizes: Sequence[int], option: str) -> None:
-    """Refuse widths that make no layers; `option` is where they come from."""
-    if not sizes or min(sizes) < 1:
-        raise ValueError(
-            f"agent.{option} = {list(sizes)}; expected one or more positive widths; change agent.{option}"
-        )
-
-
-def activation_of(name: str) -> nn.Module:
-    """The activation that agent.activation names."""
-    if name not in _ACTIVATIONS:
-        raise ValueError(
-            f"agent.activation = {name!r}; expected one of {', '.join(_ACTIVATIONS)}; "
-            "change agent.activation"
-        )
-    return _ACTIVATIONS[name]()
-
-
-def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """An orthogonal layer of this gain, without a bias at first."""
-    layer = Linear(inputs, outputs)
-    nn.init.orthogonal_(layer.weight, gain)
-    nn.init.zeros_(layer.bias)
-    return layer

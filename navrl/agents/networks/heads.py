@@ -1,4 +1,4 @@
-"""Heads by action spec: how many numbers a network gives, and which distribution they make."""
+"""Action heads: from the outputs of a network to the distribution of an action spec."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _BINARY = 2  # choices of a binary column: 0, 1
 
 
 class Head(nn.Module):
-    """Outputs of a network and the mask of an env to an action distribution."""
+    """The outputs of a network and the mask of an env as an action distribution."""
 
     uniform: Tensor
 
@@ -31,14 +31,14 @@ class Head(nn.Module):
         self.register_buffer("uniform", uniform, persistent=False)
 
     def distribution(self, outputs: Tensor, frames: TensorDictBase) -> ActionDistribution:
-        """The distribution of every row of frames; an env without a mask allows everything."""
+        """Return the distribution of every row of frames; an env without a mask allows everything."""
         mask = frames.get("action_mask", None)
         if mask is None:
             mask = outputs.new_ones((*outputs.shape[:-1], self.mask_size), dtype=torch.bool)
         return self(outputs, mask)
 
     def forward(self, outputs: Tensor, mask: Tensor) -> ActionDistribution:
-        """The distribution for outputs (..., outputs) and a bool mask (..., mask_size)."""
+        """Return the distribution for outputs (..., outputs) and a bool mask (..., mask_size)."""
         raise TypeError(f"{type(self).__name__} lacks forward(outputs, mask) -> distribution")
 
 
@@ -50,12 +50,12 @@ class CategoricalHead(Head):
         self.choices = tuple(choices)
 
     def forward(self, outputs: Tensor, mask: Tensor) -> MaskedMultiCategorical:
-        """Probabilities of the allowed choices."""
+        """Return the probabilities of the allowed choices."""
         return MaskedMultiCategorical(outputs, mask, self.choices)
 
 
 class BetaHead(Head):
-    """Bounded columns: an alpha and a beta each. There is nothing to mask."""
+    """Bounded columns, an alpha and a beta for each; they have no mask."""
 
     low: Tensor
     high: Tensor
@@ -67,7 +67,7 @@ class BetaHead(Head):
         self.register_buffer("high", high, persistent=False)
 
     def forward(self, outputs: Tensor, mask: Tensor) -> ScaledBeta:
-        """Densities with at most one peak, because alpha and beta are above 1."""
+        """Return densities with at most one peak: alpha and beta are above 1."""
         alpha, beta = (self.least + functional.softplus(outputs)).chunk(2, -1)
         return ScaledBeta(alpha, beta, self.low, self.high)
 
@@ -82,13 +82,13 @@ class HybridHead(Head):
         self.binary = CategoricalHead(choices=[_BINARY] * num_binary, device=low.device)
 
     def forward(self, outputs: Tensor, mask: Tensor) -> BoundedAndBinary:
-        """Betas, and probabilities of the values that the mask allows."""
+        """Return Betas, and probabilities of the values that the mask allows."""
         betas, logits = torch.split(outputs, [self.bounded.outputs, self.binary.outputs], -1)
         return BoundedAndBinary(self.bounded(betas, mask), self.binary(logits, mask))
 
 
 def head_for(action_spec: TensorSpec) -> Head:
-    """The head of an action spec."""
+    """Return the head of an action spec."""
     if isinstance(action_spec, MultiCategorical):
         return CategoricalHead(choices=action_choices(action_spec), device=action_spec.device)
     if not isinstance(action_spec, Bounded) or not action_spec.dtype.is_floating_point:
@@ -111,10 +111,10 @@ def head_for(action_spec: TensorSpec) -> Head:
 
 
 def action_choices(action_spec: MultiCategorical) -> list[int]:
-    """Choices per head of a discrete action."""
+    """Return the number of choices of every column of a discrete action."""
     return [int(n) for n in action_spec.nvec.reshape(-1, action_spec.shape[-1])[0]]
 
 
 def _flat_betas(low: Tensor) -> Tensor:
-    """Outputs that softplus turns into nothing, so that all alpha and beta are 1."""
+    """Return outputs whose softplus is 0, so that all alpha and beta are 1."""
     return torch.full((2 * len(low),), -torch.inf, device=low.device)

@@ -1,34 +1,36 @@
-"""What an actor remembers from step to step, and how that is learned from chunks of a rollout."""
+"""Memory of recurrent actors, and the chunks of a rollout through which it is learned."""
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
+from navrl.config.checks import require_choice, require_whole
+
 RECURRENCES = ("none", "gru")
-HIDDEN = "hidden"  # (..., H) what an actor remembered before the step
-FRESH = "fresh"  # bool (R, L) of chunks to learn: where an episode began
+HIDDEN = "hidden"  # (..., H), the hidden state before the step
+FRESH = "fresh"  # bool (R, L) of chunks: true where an episode began
 
 
 class NoRecurrence(nn.Module):
-    """rnn=none: nothing. A chunk is a single step."""
+    """rnn=none: no memory. A chunk is a single step."""
 
     size, chunk_length = 0, 1
 
     def rows(self, frames: TensorDictBase) -> TensorDictBase:
-        """What is learned of (N, T) frames: each on its own (N * T,)."""
+        """Return the rows to learn from (N, T) frames: single steps (N * T,)."""
         return frames.exclude("next").reshape(-1)
 
     def step(self, rows: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return rows, hidden
 
     def forward(self, rows: Tensor, hidden: Tensor, fresh: Tensor) -> Tensor:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return rows
 
 
 class GruRecurrence(nn.Module):
-    """rnn=gru: a gated memory as wide as the rows, normalised on its way out."""
+    """rnn=gru: a GRU as wide as the rows, with a LayerNorm after it."""
 
     def __init__(self, width: int, chunk_length: int) -> None:
         super().__init__()
@@ -41,44 +43,38 @@ class GruRecurrence(nn.Module):
                 nn.init.zeros_(parameter)
 
     def rows(self, frames: TensorDictBase) -> TensorDictBase:
-        """What is learned of (N, T) frames: chunks (N * T / L, L)."""
+        """Return the rows to learn from (N, T) frames: chunks (N * T / L, L)."""
         done = frames.get(("next", "done")).squeeze(-1)
         chunked = frames.exclude("next").reshape(-1, self.chunk_length)
         fresh = done.reshape(-1, self.chunk_length).roll(1, 1)
-        fresh[:, 0] = False  # what is remembered there is zeros already
+        fresh[:, 0] = False  # the hidden state is zeros there already
         return chunked.set(FRESH, fresh)
 
     def step(self, rows: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows (..., width) with the memory of before, and that of after; zeros remember nothing."""
+        """Return rows (..., width) and the hidden state after the step."""
         after = self.cell(rows.flatten(0, -2), hidden.flatten(0, -2)).view_as(hidden)
         return self.norm(after), after
 
     def forward(self, rows: Tensor, hidden: Tensor, fresh: Tensor) -> Tensor:
-        """Chunks (R, L, width) from the memory (R, width) at their first steps; none where `fresh` (R, L)."""
-        found: list[Tensor] = []
+        """Run chunks (R, L, width) from the hidden state (R, width) of their first steps; 0 where `fresh`."""
+        states: list[Tensor] = []
         for row, begins in zip(rows.unbind(1), fresh.unbind(1), strict=True):
             hidden = self.cell(row, hidden.masked_fill(begins.unsqueeze(-1), 0.0))
-            found.append(hidden)
-        return self.norm(torch.stack(found, 1))
+            states.append(hidden)
+        return self.norm(torch.stack(states, 1))
 
 
 def recurrence(
     kind: str, width: int, chunk_length: int, *, options: str
 ) -> NoRecurrence | GruRecurrence:
-    """What `rnn` among these options names."""
-    if kind not in RECURRENCES:
-        raise ValueError(
-            f"{options}.rnn = {kind!r}; expected one of {', '.join(RECURRENCES)}; change {options}.rnn"
-        )
-    if chunk_length < 1:
-        raise ValueError(
-            f"{options}.chunk_length = {chunk_length}; expected 1 or more; change {options}.chunk_length"
-        )
+    """Return the memory that the option `rnn` names; `options` is the place of the option."""
+    require_choice(f"{options}.rnn", kind, RECURRENCES)
+    require_whole(f"{options}.chunk_length", chunk_length, 1)
     return NoRecurrence() if kind == "none" else GruRecurrence(width, chunk_length)
 
 
 def check_chunks(rollout_steps: int, length: int, *, options: str) -> None:
-    """Refuse rollouts that do not split into chunks."""
+    """Raise ValueError unless rollouts split into whole chunks."""
     if rollout_steps % length:
         raise ValueError(
             f"rollout_steps = {rollout_steps} is not a multiple of {options}.chunk_length = {length}; "
@@ -87,7 +83,7 @@ def check_chunks(rollout_steps: int, length: int, *, options: str) -> None:
 
 
 def chunks(rows: Tensor, length: int) -> Tensor:
-    """Steps of agents (N, T, A, ...) as (N * A * T / length, length, ...)."""
+    """Reshape steps of agents (N, T, A, ...) to chunks (N * A * T / length, length, ...)."""
     num_envs, steps, num_agents = rows.shape[:3]
     whole = num_envs * num_agents * steps // length
     return rows.transpose(1, 2).reshape(whole, length, *rows.shape[3:])

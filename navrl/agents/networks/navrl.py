@@ -16,33 +16,28 @@ from torchrl.data import Composite, TensorSpec
 from navrl.agents.core.team import action_of, frames_of, group_of
 from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.fast.products import Linear
-from navrl.agents.networks.encoders import (
-    Leaves,
-    activation_of,
-    check_sizes,
-    linear,
-    mask_of,
-    observation_leaves,
-)
+from navrl.agents.networks.actor_critic import ActorCriticOptions, Critic, Policy
+from navrl.agents.networks.encoders import Leaves, observation_leaves
 from navrl.agents.networks.heads import BetaHead, head_for
+from navrl.agents.networks.layers import NetworkOptions, activation_of, check_sizes, linear
 from navrl.agents.networks.lidar import scan_encoder
 from navrl.agents.networks.memory import NoRecurrence
-from navrl.agents.networks.mlp import Critic, NetworkOptions, Policy
+from navrl.envs.core.specs import mask_of
 
 _FEATURES = "features"
-_GAIN = 0.01  # of the two last layers
+_GAIN = 0.01  # of the last layers of policy and critic
 
 
 class Features(nn.Module):
-    """What policy and critic both look at: one scan, one set of entities, one vector."""
+    """The layers that policy and critic share, over one scan, one set of entities and one vector."""
 
-    def __init__(self, *, leaves: Leaves, options: NetworkOptions) -> None:
+    def __init__(self, *, leaves: Leaves, options: NetworkOptions, bf16: bool) -> None:
         super().__init__()
         ((self.vector, width),) = leaves.vectors.items()
         ((self.set, entities),) = leaves.entities.items()
         ((self.scanned, scan),) = leaves.scans.items()
-        self.bf16 = options.precision == "bf16"
-        metres = scan._replace(largest=1.0)  # as they come
+        self.bf16 = bf16
+        metres = scan._replace(largest=1.0)  # not scaled, as published
         self.scan = scan_encoder(options.lidar_encoder, metres, options.activation)
         check_sizes(options.entity_sizes, "entity_sizes")
         check_sizes(options.hidden_sizes, "hidden_sizes")
@@ -52,7 +47,7 @@ class Features(nn.Module):
         self.layers = _normed(inputs, options.hidden_sizes, options.activation)
 
     def forward(self, frames: TensorDictBase) -> Tensor:
-        """(..., features). The order of the parts is that of the published weights."""
+        """Return features (...); the order of the parts is that of the published weights."""
         names = (self.scanned, self.set, mask_of(self.set), self.vector)
         scan, entities, present, vector = (frames.get(("observation", name)) for name in names)
         with torch.autocast(scan.device.type, dtype=torch.bfloat16, enabled=self.bf16):
@@ -62,7 +57,7 @@ class Features(nn.Module):
 
 
 class Branch(nn.Module):
-    """The shared features, then a layer of one's own."""
+    """The shared features, then one layer."""
 
     memory = NoRecurrence()
 
@@ -72,25 +67,25 @@ class Branch(nn.Module):
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The names of all that is read of an observation."""
-        part = self.features
-        return (part.vector, part.set, part.scanned, mask_of(part.set))
+        """The names of all observation leaves that are read."""
+        features = self.features
+        return (features.vector, features.set, features.scanned, mask_of(features.set))
 
-    def shared(self, frames: TensorDictBase) -> TensorDictBase:
-        """The frames with the features, so that policy and critic find them there."""
+    def with_shared_features(self, frames: TensorDictBase) -> TensorDictBase:
+        """Return the frames with the features, so that they are computed once for policy and critic."""
         return frames.copy().set(_FEATURES, self.features(frames))
 
     def forward(self, frames: TensorDictBase) -> Tensor:
-        """(..., outputs) in float32."""
+        """Return outputs (...) in float32."""
         features = frames.get(_FEATURES, None)
         return self.last(self.features(frames) if features is None else features)
 
-    def learn_scales(self, frames: TensorDictBase) -> None:
+    def update_normalisers(self, frames: TensorDictBase) -> None:
         """Do nothing: inputs are not normalised."""
 
 
 class NavrlHead(BetaHead):
-    """Betas a hair narrower than a BetaHead's, as published."""
+    """A BetaHead whose alpha and beta are slightly larger, as published."""
 
     least = 1.0 + 1e-6
 
@@ -99,40 +94,38 @@ def navrl_networks(
     *,
     observation_spec: Composite,
     action_spec: TensorSpec,
-    options: NetworkOptions,
+    options: ActorCriticOptions,
     scale: ValueScale,
 ) -> tuple[Policy, Critic]:
-    """Policy and critic on shared features."""
+    """Build policy and critic on shared features."""
     group = group_of(observation_spec)
     spec, head = frames_of(observation_spec, group), head_for(action_of(action_spec, group))
     leaves = observation_leaves(spec)
     if [len(kind) for kind in leaves] != [1, 1, 1] or not isinstance(head, BetaHead):
         names = ", ".join(repr(name) for kind in leaves for name in kind)
         raise ValueError(
-            f"agent.network = navrl, and the env tells {names} and takes {type(head).__name__} actions; "
+            f"agent.network = navrl, and the env observes {names} and takes {type(head).__name__} actions; "
             "expected one vector, one set of entities, one lidar scan and bounded actions, as in "
             "env=navigation; use agent.network=separate"
         )
-    features = Features(leaves=leaves, options=options)
-    head, inputs = NavrlHead(low=head.low, high=head.high), options.hidden_sizes[-1]
-    policy, critic = (
+    network, bf16 = options.network, options.precision == "bf16"
+    features = Features(leaves=leaves, options=network, bf16=bf16)
+    head, inputs = NavrlHead(low=head.low, high=head.high), network.hidden_sizes[-1]
+    policy_trunk, critic_trunk = (
         Branch(features=features, outputs=outputs, inputs=inputs) for outputs in (head.outputs, 1)
     )
-    masked = "action_mask" in spec
-    return (
-        Policy(
-            trunk=policy,
-            head=head,
-            group=group,
-            masked=masked,
-            compile_mode=options.compile_mode,
-        ),
-        Critic(trunk=critic, scale=scale),
+    policy = Policy(
+        trunk=policy_trunk,
+        head=head,
+        group=group,
+        masked="action_mask" in spec,
+        compile_mode=options.compile_mode,
     )
+    return policy, Critic(trunk=critic_trunk, scale=scale)
 
 
 def _normed(inputs: int, sizes: Sequence[int], activation: str) -> nn.Sequential:
-    """Linear layers, each with an activation and then a normalisation."""
+    """Return linear layers with torch's own initial weights, each with an activation and a LayerNorm."""
     layers: list[Any] = []
     for before, width in itertools.pairwise([inputs, *sizes]):
         layers += [Linear(before, width), activation_of(activation), nn.LayerNorm(width)]

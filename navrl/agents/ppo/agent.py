@@ -19,9 +19,10 @@ from navrl.agents.core.minibatches import Minibatches, in_parts
 from navrl.agents.core.optimizer import Optimizer, parameter_groups
 from navrl.agents.core.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.core.value_scale import value_scale
-from navrl.agents.networks.architectures import actor_critic
+from navrl.agents.networks.actor_critic import ActorCriticOptions, resolve_precision
+from navrl.agents.networks.build import build_actor_critic
+from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.memory import HIDDEN, GruRecurrence, NoRecurrence, check_chunks
-from navrl.agents.networks.mlp import NetworkOptions, resolve_precision
 from navrl.agents.ppo.gradients import KL, MinibatchGradients
 
 MINIBATCH_KEYS = (
@@ -99,9 +100,11 @@ class PPO:
             replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
         )
         scale = self.value_scale = value_scale(value_normalisation)
-        looks = (lidar_encoder, activation, precision, rnn, chunk_length)
-        sizes = NetworkOptions(hidden_sizes, entity_sizes, *looks, team, compile_mode)
-        policy, critic = actor_critic(network, sizes, scale, observation_spec, action_spec)
+        network_options = NetworkOptions(hidden_sizes, entity_sizes, lidar_encoder, activation)
+        sizes = ActorCriticOptions(
+            network_options, precision, rnn, chunk_length, team, compile_mode
+        )
+        policy, critic = build_actor_critic(network, sizes, scale, observation_spec, action_spec)
         self.policy, self.critic = policy.to(self.device), critic.to(self.device)
         terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
         self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
@@ -120,7 +123,7 @@ class PPO:
         lag = self.policy.version - collector.version
         self.check_rollout_size(*rollout.shape)
         with torch.no_grad():
-            informed = self.policy.informed(self.critic.informed(rollout))
+            informed = self.policy.with_inputs(self.critic.with_inputs(rollout))
             frames, sharing = as_one_agent(informed)
             replay_error = self._replay_error(frames, collector)
             batch = self._with_advantages(frames, sharing)
@@ -142,7 +145,7 @@ class PPO:
         self.guard.check(rollout, replay_error=numbers[0], skipped_steps=numbers[2])
         rows = flat.reshape(-1)
         for part in (self.policy.trunk, self.critic):
-            part.learn_scales(rows)
+            part.update_normalisers(rows)
         self.policy.version += 1
         return self._metrics(numbers, self.optimizer.end_iteration()) | {"sync/lag": float(lag)}
 

@@ -13,6 +13,11 @@ from torchrl.data import Bounded, Categorical, Composite, TensorSpec, Unbounded
 AGENT_ID = "agent_id"  # the leaf of an observation that identifies the observing agent in its team
 
 
+def mask_of(name: str) -> str:
+    """Return the name of the observation leaf that is true where an entity of the leaf `name` is present."""
+    return f"{name}_mask"
+
+
 class _KeepsItsClass(type(Bounded)):  # type: ignore[misc]
     """Bounded's own metaclass turns every new instance, also of a subclass, into BoundedContinuous."""
 

@@ -198,7 +198,11 @@ def test_nothing_that_the_dead_see_or_do_is_learned(make_squad_agent):
     assert others == metrics
     assert_same(learned(twin), learned(agent))
     count = rollout["agents", "alive"].sum().item()
-    assert agent.policy.trunk.normalisers["ego"].count.item() == count < NUM_ENVS * STEPS * AGENTS
+    assert (
+        agent.policy.trunk.encoder.normalisers["ego"].count.item()
+        == count
+        < NUM_ENVS * STEPS * AGENTS
+    )
 
 
 @pytest.mark.parametrize("survivors", [0, 1])

@@ -28,7 +28,7 @@ def make_agent():
     def make(*overrides, num_agents=game.AGENTS, discrete=True, specs=None, num_iterations=10):
         parts = ("coordinator", "actor", "discriminator")
         small = (
-            *("agent.body.hidden_sizes=[8]", "agent.coordinator.width=8", "agent.n_indiv=3"),
+            *("agent.network.hidden_sizes=[8]", "agent.coordinator.width=8", "agent.n_indiv=3"),
             *(f"agent.{part}.num_epochs=3" for part in parts),
         )
         observation, action = specs or game.specs(num_agents, discrete=discrete)

@@ -4,15 +4,18 @@ import pytest
 import torch
 
 from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
-from navrl.agents.networks.bodies import BodyOptions, team_spec
+from navrl.agents.networks.layers import NetworkOptions
+from navrl.agents.networks.team import team_spec
 from tests.agents.hmasd import game
 
-BODY = BodyOptions(hidden_sizes=[8], entity_sizes=[8], lidar_encoder="mlp", activation="relu")
+NETWORK = NetworkOptions(hidden_sizes=[8], entity_sizes=[8], lidar_encoder="mlp", activation="relu")
 
 
 def make(choices, num_agents, *, blocks=2, heads=2):
     team = team_spec(game.specs(num_agents)[0], "hmasd")
-    found = Coordinator(choices=choices, team=team, body=BODY, width=8, blocks=blocks, heads=heads)
+    found = Coordinator(
+        choices=choices, team=team, network=NETWORK, width=8, blocks=blocks, heads=heads
+    )
     for parameter in found.parameters():  # nearly zero layers would hide what they do
         torch.nn.init.normal_(parameter, std=0.5)
     return found

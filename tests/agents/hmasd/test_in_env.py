@@ -31,7 +31,7 @@ class Session:
     """Env, agent and collector as the train command makes them."""
 
     def __init__(self, name="alice_and_bob", *overrides):
-        small = ("agent=hmasd", "compile=off", "agent.k=3", "agent.body.hidden_sizes=[8]")
+        small = ("agent=hmasd", "compile=off", "agent.k=3", "agent.network.hidden_sizes=[8]")
         config = compose("train", [*ENVS[name], *small, *overrides])
         self.env = build(config.env)(num_envs=NUM_ENVS, device="cpu", seed=0)
         self.agent = build(config.agent)(

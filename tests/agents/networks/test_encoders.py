@@ -132,7 +132,9 @@ def test_other_shapes_are_refused_in_one_sentence(leaves, complaint):
 def test_sizes_that_make_no_layer_are_refused(make_agent):
     for option in ("hidden_sizes", "entity_sizes"):
         for wrong in ([], [8, 0]):
-            with pytest.raises(ValueError, match=rf"agent\.{option} = .*; expected one or more"):
+            with pytest.raises(
+                ValueError, match=rf"agent\.network\.{option} = .*; expected one or more"
+            ):
                 make_agent(
                     observation_spec=spec(ego=(3,), **entities("mates", 2, 7)), **{option: wrong}
                 )

@@ -7,8 +7,8 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import Bounded
 
-from navrl.agents.networks.encoders import Scan, observation_leaves
-from navrl.agents.networks.lidar import scan_encoder
+from navrl.agents.networks.encoders import observation_leaves
+from navrl.agents.networks.lidar import Scan, scan_encoder
 from tests.agents.conftest import NUM_ENVS, spec
 from tests.agents.drone import BEAMS, RINGS, drone_specs, seen_by
 
@@ -110,8 +110,8 @@ def test_a_scan_enters_beside_vectors_and_entities(make_agent, kind, precision):
         other["observation", leaf] += 1.0
         assert not torch.equal(agent.critic(other)["state_value"], value)
     assert ("observation", "lidar") in agent.policy.in_keys
-    assert set(agent.policy.trunk.encoders) == {"lidar", "obstacles"}
-    assert set(agent.policy.trunk.normalisers) == {"state", "obstacles"}
+    assert set(agent.policy.trunk.encoder.encoders) == {"lidar", "obstacles"}
+    assert set(agent.policy.trunk.encoder.normalisers) == {"state", "obstacles"}
 
 
 def test_a_scan_alone_is_enough(make_agent):
@@ -121,6 +121,8 @@ def test_a_scan_alone_is_enough(make_agent):
 
 
 def test_an_unknown_encoder_is_refused(make_agent):
-    complaint = r"agent\.lidar_encoder = 'vit'; expected one of mlp, cnn, cnn_circular; change"
+    complaint = (
+        r"agent\.network\.lidar_encoder = vit; expected one of mlp, cnn, cnn_circular; change"
+    )
     with pytest.raises(ValueError, match=complaint):
         make_agent(observation_spec=drone_specs()[0], lidar_encoder="vit")

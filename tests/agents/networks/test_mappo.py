@@ -44,7 +44,7 @@ def make_team(make_squad_agent):
 
 def rows(agent, rollout):
     """The frames of one agent that an update learns from."""
-    informed = agent.policy.informed(agent.critic.informed(rollout))
+    informed = agent.policy.with_inputs(agent.critic.with_inputs(rollout))
     return as_one_agent(informed)
 
 
@@ -141,7 +141,7 @@ def test_a_state_comes_before_observations(make_team):
     state = torch.randn(NUM_ENVS, STEPS, 7)
     for frames in (rollout, rollout["next"]):
         frames["state"] = state
-    told = agent.critic.informed(rollout)["agents", "central", "team"]
+    told = agent.critic.with_inputs(rollout)["agents", "central", "team"]
     assert torch.equal(told, state.unsqueeze(2).expand(NUM_ENVS, STEPS, AGENTS, 7))
 
 
@@ -158,7 +158,7 @@ def test_a_rollout_is_left_alone(make_team):
 
 def outputs(agent, frames):
     with torch.no_grad():
-        return agent.policy.trunk(agent.policy.seen(frames))
+        return agent.policy.trunk(agent.policy.with_agent_ids(frames))
 
 
 def test_agents_that_change_places_change_actions(make_team):
@@ -182,7 +182,7 @@ def test_separate_actors_share_no_parameter_and_learn_from_their_own_rows(make_t
     actors = agent.policy.trunk.actors
     owned = [set(map(id, actor.parameters())) for actor in actors]
     assert len(set.union(*owned)) == sum(map(len, owned))
-    frames = agent.policy.seen(seen_by((NUM_ENVS, AGENTS)))
+    frames = agent.policy.with_agent_ids(seen_by((NUM_ENVS, AGENTS)))
     agent.policy.trunk(frames)[:, 1].sum().backward()
     moved = [
         any(p.grad is not None and p.grad.abs().sum() > 0.0 for p in actor.parameters())
@@ -261,7 +261,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(make_agent, make_team):
     with pytest.raises(ValueError, match=r"expected a team.*use agent=ppo"):
         make_agent(team=central)
     with pytest.raises(
-        ValueError, match=r"agent\.team\.critic = 'mine'; expected one of own, central, both"
+        ValueError, match=r"agent\.team\.critic = mine; expected one of own, central, both"
     ):
         make_team(critic="mine")
     with pytest.raises(ValueError, match=r"use agent\.network=separate"):

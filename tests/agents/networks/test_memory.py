@@ -50,7 +50,7 @@ def by_hand(agent, rollout):
     cell, norm = trunk.memory.cell, trunk.memory.norm
     hidden, found = rollout[HIDDEN][:, 0], []
     for t in range(T):
-        rows = trunk.normalisers["ego"](rollout["observation", "ego"][:, t])
+        rows = trunk.encoder.normalisers["ego"](rollout["observation", "ego"][:, t])
         gates = functional.linear(torch.tanh(trunk.layers[0](rows)), cell.weight_ih, cell.bias_ih)
         before = functional.linear(hidden, cell.weight_hh, cell.bias_hh)
         (reset, update, new), (reset_h, update_h, new_h) = gates.chunk(3, -1), before.chunk(3, -1)
@@ -130,7 +130,7 @@ def test_each_actor_of_a_team_remembers_for_itself(make_squad_agent):
     first = frames["next", "agents", HIDDEN]
     assert first.shape == (squad.NUM_ENVS, squad.AGENTS, 8)
     for i, actor in enumerate(policy.trunk.actors):
-        _, remembered = actor.step(policy.seen(frames["agents"])[:, i])
+        _, remembered = actor.step(policy.with_agent_ids(frames["agents"])[:, i])
         torch.testing.assert_close(remembered, first[:, i])
 
 
@@ -171,8 +171,11 @@ def test_it_learns_what_has_to_be_remembered(make_agent):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rnn": "lstm"}, r"agent.rnn = 'lstm'; expected one of none, gru; change agent.rnn"),
-        ({"rnn": "gru", "chunk_length": 0}, r"agent.chunk_length = 0; expected 1 or more"),
+        ({"rnn": "lstm"}, r"agent.rnn = lstm; expected one of none, gru; change agent.rnn"),
+        (
+            {"rnn": "gru", "chunk_length": 0},
+            r"agent.chunk_length = 0; expected a whole number, 1 or more",
+        ),
         ({"rnn": "gru", "network": "navrl"}, r"agent.network = 'navrl' with agent.rnn = 'gru'"),
     ],
 )

@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.agents.networks.mlp import resolve_precision
+from navrl.agents.networks.actor_critic import resolve_precision
 from navrl.envs.combat.actions import Continuous
 from tests.agents.conftest import CHOICES, entities, spec
 
@@ -25,13 +25,17 @@ def test_all_leaves_enter_the_network(make_agent):
 
 
 def test_unknown_activation_is_refused(make_agent):
-    with pytest.raises(ValueError, match=r"agent\.activation = 'gelu'; expected one of relu, tanh"):
+    with pytest.raises(
+        ValueError, match=r"agent\.network\.activation = gelu; expected one of relu, tanh"
+    ):
         make_agent(activation="gelu")
 
 
 def test_a_policy_of_vectors_has_the_names_of_its_first_checkpoints(make_agent):
     agent = make_agent(observation_spec=spec(map=(2,), ego=(3,)))
-    statistics = [f"trunk.normalisers.{leaf}.{x}" for leaf in ("ego", "map") for x in _STATISTICS]
+    statistics = [
+        f"trunk.encoder.normalisers.{leaf}.{x}" for leaf in ("ego", "map") for x in _STATISTICS
+    ]
     weights = [f"trunk.layers.{layer}.{x}" for layer in (0, 2) for x in ("weight", "bias")]
     for network in (agent.policy, agent.critic):
         assert list(network.state_dict()) == statistics + weights
@@ -60,7 +64,7 @@ def test_entities_enter_beside_vectors_and_the_absent_do_not(make_agent):
         other["observation", "others"][:, entity] += 1.0
         assert ((agent.critic(other)["state_value"] != value) == changes).all()
     names = {name.rpartition(".")[0] for name in agent.policy.state_dict()}
-    assert "trunk.encoders.others.layers.0" in names
+    assert "trunk.encoder.encoders.others.layers.0" in names
     assert ("observation", "others_mask") in agent.policy.in_keys
 
 
@@ -74,8 +78,8 @@ def test_normalisers_learn_from_those_who_are_there(make_agent):
         },
         "alive": torch.tensor([[True], [True], [False]]),
     }
-    trunk.learn_scales(TensorDict(frames, [3]))
-    ego, others = trunk.normalisers["ego"], trunk.normalisers["others"]
+    trunk.update_normalisers(TensorDict(frames, [3]))
+    ego, others = trunk.encoder.normalisers["ego"], trunk.encoder.normalisers["others"]
     assert (ego.mean.item(), ego.variance.item(), ego.count.item()) == (3.0, 4.0, 2.0)
     assert (others.mean.item(), others.count.item()) == (4.0, 3.0)
     assert others.variance.item() == pytest.approx(8.0 / 3.0)  # of 2, 4 and 6
@@ -94,7 +98,7 @@ def test_precision_follows_the_hardware(monkeypatch, native):
 
 def test_unknown_precision_is_refused():
     with pytest.raises(
-        ValueError, match=r"agent\.precision = 'fp16'; expected one of fp32, bf16, auto"
+        ValueError, match=r"agent\.precision = fp16; expected one of fp32, bf16, auto"
     ):
         resolve_precision("fp16", torch.device("cpu"))
 

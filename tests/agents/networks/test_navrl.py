@@ -76,8 +76,8 @@ def test_features_are_computed_once_per_gradient_step(make_navrl_agent):
 def test_sharing_changes_neither_a_loss_nor_a_gradient(make_navrl_agent, monkeypatch):
     agent = make_navrl_agent()
     flat, outcomes = flat_batch(agent), []
-    for shared in (agent.policy.trunk.shared, lambda frames: frames):
-        monkeypatch.setattr(agent.policy.trunk, "shared", shared)
+    for shared in (agent.policy.trunk.with_shared_features, lambda frames: frames):
+        monkeypatch.setattr(agent.policy.trunk, "with_shared_features", shared)
         out = agent.loss(flat)
         gradients = torch.autograd.grad(sum(out[name] for name in LOSSES), agent.parameters)
         outcomes.append([*(out[name] for name in LOSSES), *gradients])
@@ -153,14 +153,16 @@ def test_other_actions_and_other_networks_are_refused(make_agent):
     with pytest.raises(ValueError, match=r"takes CategoricalHead actions; expected .* bounded"):
         make_agent(observation_spec=observation, network="navrl")
     with pytest.raises(
-        ValueError, match=r"agent\.network = 'shared'; expected one of separate, navrl"
+        ValueError, match=r"agent\.network = shared; expected one of separate, navrl"
     ):
         make_agent(observation_spec=observation, action_spec=action, network="shared")
 
 
 def test_sizes_that_make_no_layer_are_refused(make_navrl_agent):
     for option in ("hidden_sizes", "entity_sizes"):
-        with pytest.raises(ValueError, match=rf"agent\.{option} = \[\]; expected one or more"):
+        with pytest.raises(
+            ValueError, match=rf"agent\.network\.{option} = \[\]; expected one or more"
+        ):
             make_navrl_agent(**{option: []})
 
 

@@ -137,7 +137,7 @@ def test_clipping_inside_adam_equals_clipping_before_it(make_agent, max_grad_nor
         norm = nn.utils.clip_grad_norm_(plain.parameters, max_grad_norm)
         before = weights(plain)
         adam.step()
-        for normaliser in plain.policy.trunk.normalisers.values():
+        for normaliser in plain.policy.trunk.encoder.normalisers.values():
             normaliser.update(batch["observation", "ego"])
         metrics = fused.update(rollout)
         assert metrics["loss/grad_norm"] == pytest.approx(norm.item(), rel=1e-4)
@@ -187,8 +187,8 @@ def test_normaliser_learns_after_the_update(make_agent):
     rollout = make_rollout(agent)
     agent.update(rollout)
     rows = rollout["observation", "ego"].reshape(-1, 3)
-    torch.testing.assert_close(agent.policy.trunk.normalisers["ego"].mean, rows.mean(0))
-    assert agent.policy.trunk.normalisers["ego"].count.item() == 24.0
+    torch.testing.assert_close(agent.policy.trunk.encoder.normalisers["ego"].mean, rows.mean(0))
+    assert agent.policy.trunk.encoder.normalisers["ego"].count.item() == 24.0
     assert agent.update(make_rollout(agent))["sync/replay_error"] < 1e-5
 
 

@@ -54,7 +54,7 @@ def test_a_nan_in_one_env_is_skipped_and_named(make_agent):
     assert [name for name in changed if name.startswith("/optimizer/state")] == []
     learned = [name for name in changed if name.startswith(("/policy/", "/critic/"))]
     assert all("normalisers" in name for name in learned)
-    for normaliser in agent.policy.trunk.normalisers.values():
+    for normaliser in agent.policy.trunk.encoder.normalisers.values():
         assert normaliser.mean.isfinite().all()
         assert normaliser.count.item() == 24 + 23  # the row with the NaN did not count
 

@@ -1,0 +1,150 @@
+"""Policy and critic as TensorDict modules, for any network and any action distribution."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModuleBase
+from tensordict.utils import NestedKey
+from torch import Tensor
+from torchrl.envs.utils import ExplorationType, exploration_type
+
+from navrl.agents.core.team import TeamOptions, frames_of, in_group
+from navrl.agents.core.value_scale import ValueScale
+from navrl.agents.networks.distributions import ActionDistribution
+from navrl.agents.networks.heads import Head
+from navrl.agents.networks.layers import NetworkOptions
+from navrl.agents.networks.memory import HIDDEN
+from navrl.config.checks import require_choice
+from navrl.envs.core.compiling import CompiledSample
+
+PRECISIONS = ("fp32", "bf16", "auto")
+
+
+class ActorCriticOptions(NamedTuple):
+    """The options of a policy and its critic."""
+
+    network: NetworkOptions
+    precision: str  # fp32 | bf16
+    rnn: str
+    chunk_length: int
+    team: TeamOptions
+    compile_mode: str | bool
+
+
+class Policy(TensorDictModuleBase):
+    """Observation and mask to action and its log-probability; `version` counts updates.
+
+    Its trunk is a Trunk, or another module with the same attributes. It acts for every agent of the group
+    `group`, or for the env's only agent where that is None.
+    """
+
+    def __init__(
+        self,
+        *,
+        trunk: Any,
+        head: Head,
+        group: str | None,
+        masked: bool,
+        compile_mode: str | bool,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.head, self.group, self.version = trunk, head, group, 0
+        mask = ["action_mask"] if masked else []
+        inputs = [*(("observation", leaf) for leaf in trunk.leaves), *mask]
+        hidden = [HIDDEN] if trunk.memory.size else []
+        self._columns, self._hidden = [*inputs, *hidden], in_group(group, *hidden)
+        self._sample = CompiledSample(self._sample_eager, compile_mode)
+        self.in_keys = in_group(group, *inputs)
+        self.out_keys = in_group(group, "action", "action_log_prob", *hidden)
+        self.out_keys += [("next", *_as_tuple(key)) for key in self._hidden]
+        # TorchRL's losses read these names; they see the frames of one agent.
+        self.dist_sample_keys, self.log_prob_keys = ["action"], ["action_log_prob"]
+
+    def with_agent_ids(self, frames: TensorDictBase) -> TensorDictBase:
+        """Return the frames as they are: this policy does not read which agent it acts for."""
+        return frames
+
+    def with_inputs(self, rollout: TensorDictBase) -> TensorDictBase:
+        """Return the rollout as it is: this policy reads only leaves of the env."""
+        return rollout
+
+    def get_dist(self, frames: TensorDictBase) -> ActionDistribution:
+        """Return the action distribution of every row of one agent's frames."""
+        return self.head.distribution(self.trunk(frames), frames)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Sample, or take the deterministic action under ExplorationType.DETERMINISTIC.
+
+        The hidden state after the step is written under "next". From there an env carries it to the next
+        step, as zeros when an episode begins; so many envs, other envs and resumed runs share one policy.
+        """
+        frames = frames_of(tensordict, self.group)
+        if self._hidden and HIDDEN not in frames:
+            frames.set(
+                HIDDEN, torch.zeros(*frames.shape, self.trunk.memory.size, device=frames.device)
+            )
+        inputs = self.with_agent_ids(frames)
+        columns = [inputs.get(key) for key in self._columns]
+        if exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE):
+            action, log_prob, *after = self._act(columns, deterministic=True)
+        else:  # the path of a collector at every step, so all of it is one graph
+            action, log_prob, *after = self._sample(*columns)
+        frames.set("action", action)
+        frames.set("action_log_prob", log_prob)
+        for key, hidden in zip(self._hidden, after, strict=True):
+            tensordict.set(("next", *_as_tuple(key)), hidden)
+        return tensordict
+
+    def _sample_eager(self, *columns: Tensor) -> tuple[Tensor, ...]:
+        return self._act(columns, deterministic=False)
+
+    def _act(self, columns: Sequence[Tensor], *, deterministic: bool) -> tuple[Tensor, ...]:
+        """Return action, log-probability and, with a memory, the hidden state after the step."""
+        frames = TensorDict(dict(zip(self._columns, columns, strict=True)))
+        if self._hidden:
+            outputs, *after = self.trunk.step(frames)
+            dist = self.head.distribution(outputs, frames)
+        else:
+            dist, after = self.get_dist(frames), []
+        action = dist.deterministic_sample if deterministic else dist.sample()
+        return action, dist.log_prob(action), *after
+
+
+def _as_tuple(key: NestedKey) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else key
+
+
+class Critic(TensorDictModuleBase):
+    """Observation of one agent to its state value, in the units of `scale`."""
+
+    def __init__(self, *, trunk: Any, scale: ValueScale) -> None:
+        super().__init__()
+        self.trunk, self.scale = trunk, scale
+        self.in_keys = [("observation", leaf) for leaf in trunk.leaves]
+        self.out_keys = ["state_value"]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Add state_value (..., 1)."""
+        tensordict.set("state_value", self.trunk(tensordict))
+        return tensordict
+
+    def with_inputs(self, rollout: TensorDictBase) -> TensorDictBase:
+        """Return the rollout as it is: this critic reads only observations."""
+        return rollout
+
+    def update_normalisers(self, frames: TensorDictBase) -> None:
+        """Do nothing: this critic shares the normalisers of the policy."""
+
+
+def resolve_precision(precision: str, device: torch.device) -> str:
+    """Return fp32 or bf16; `auto` is bf16 where the hardware multiplies it natively."""
+    require_choice("agent.precision", precision, PRECISIONS)
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        native = device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
+    return "bf16" if native else "fp32"

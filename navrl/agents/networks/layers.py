@@ -1,0 +1,77 @@
+"""Layers of all networks: orthogonal linear layers, activations and multilayer perceptrons."""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import nn
+
+from navrl.agents.fast.products import Linear
+from navrl.config.checks import require, require_choice
+
+HIDDEN_GAIN = 2.0**0.5  # of layers that an activation follows
+
+_ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "silu": nn.SiLU,
+    "elu": nn.ELU,
+    "leaky_relu": nn.LeakyReLU,
+}
+
+
+class NetworkOptions(NamedTuple):
+    """The options `agent.network` of every algorithm."""
+
+    hidden_sizes: Sequence[int]
+    entity_sizes: Sequence[int]
+    lidar_encoder: str
+    activation: str
+
+
+class LayerNormMLP(nn.Sequential):
+    """Linear layers with an activation; the inputs and every layer are normalised by LayerNorm.
+
+    LayerNorm needs no statistics of earlier rollouts, so the same weights are always the same policy.
+    """
+
+    def __init__(self, inputs: int, options: NetworkOptions) -> None:
+        check_sizes(options.hidden_sizes, "hidden_sizes")
+        layers: list[nn.Module] = [nn.LayerNorm(inputs)]
+        for before, width in itertools.pairwise([inputs, *options.hidden_sizes]):
+            layers += [
+                linear(before, width, HIDDEN_GAIN),
+                activation_of(options.activation),
+                nn.LayerNorm(width),
+            ]
+        super().__init__(*layers)
+        self.outputs = options.hidden_sizes[-1]
+
+
+def mlp(inputs: int, sizes: Sequence[int], activation: str, *, option: str) -> nn.Sequential:
+    """Return linear layers with an activation after each; `option` is the option that gives the sizes."""
+    check_sizes(sizes, option)
+    layers: list[nn.Module] = []
+    for before, width in itertools.pairwise([inputs, *sizes]):
+        layers += [linear(before, width, HIDDEN_GAIN), activation_of(activation)]
+    return nn.Sequential(*layers)
+
+
+def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
+    """Return a layer with orthogonal weights of this gain and a bias of zeros."""
+    layer = Linear(inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def activation_of(name: str) -> nn.Module:
+    """Return the activation that agent.network.activation names."""
+    require_choice("agent.network.activation", name, _ACTIVATIONS)
+    return _ACTIVATIONS[name]()
+
+
+def check_sizes(sizes: Sequence[int], option: str) -> None:
+    """Raise ConfigError unless there is a width and all are positive; `option` gives the widths."""
+    whole = bool(sizes) and min(sizes) >= 1
+    require(whole, f"agent.network.{option}", list(sizes), "one or more positive widths")
