@@ -10,10 +10,10 @@ import torch
 from navrl.config.compose import build, compose
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.lines import LEFT, RIGHT, Steered, escape_line
+from navrl.envs.combat.sim.geometry import aircraft
 from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.prediction import LEFT, RIGHT, Steered, escape_line
 from navrl.envs.combat.sim.reach import reach_table
-from navrl.envs.combat.sim.relative import aircraft
 from navrl.envs.combat.sim.spacetime import margins
 from navrl.envs.combat.sim.state import Action, CombatState, opening_state
 

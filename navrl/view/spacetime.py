@@ -11,11 +11,22 @@ import torch
 from torch import Tensor
 
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.lines import SIDES, Line, Steered, along, current_line, three_lines
-from navrl.envs.combat.sim.missile_line import Chase, Shot, arc_s, begun, pursued
+from navrl.envs.combat.sim.geometry import focal_index
 from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.prediction import (
+    SIDES,
+    Chase,
+    Line,
+    Shot,
+    Steered,
+    along,
+    arc_s,
+    begun,
+    current_line,
+    pursued,
+    three_lines,
+)
 from navrl.envs.combat.sim.reach import TIME_STEP_S, ReachTable, cell, interpolated, reach_table
-from navrl.envs.combat.sim.relative import focal_index
 from navrl.envs.combat.sim.spacetime import Margins, margins
 from navrl.envs.combat.sim.state import CombatState, enemies_of
 from navrl.view.figure import arrow

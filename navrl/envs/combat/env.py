@@ -15,17 +15,17 @@ from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Command, Pilot, pilot_key
 from navrl.envs.combat.scenarios import Scenario
 from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.geometry import focal_index
 from navrl.envs.combat.sim.params import MAX_TEAM_SIZE, CombatParams
-from navrl.envs.combat.sim.relative import focal_index
 from navrl.envs.combat.sim.state import (
     Action,
     CombatState,
     Events,
-    as_asked,
     can_fire,
     decided,
     disengaged,
     opening_state,
+    requested_or,
     sides,
     timed_out,
     winner_sign,
@@ -185,7 +185,7 @@ class CombatEnv(BatchedEnv):
         """The living enemy that the pilot asks for, else the nearest one: the dead cannot be chosen."""
         nearest = focal_index(self.params, combat, me)
         enemies_alive = sides(self.params, combat.aircraft.alive)[1]
-        return nearest if asked is None else as_asked(asked, enemies_alive, nearest)
+        return nearest if asked is None else requested_or(asked, enemies_alive, nearest)
 
     @property
     def _foes(self) -> range:

@@ -1,10 +1,12 @@
-"""How a fight begins: a scenario turns the key of an episode into the opening motion of everybody.
+"""Scenarios: each turns the key of an episode into the opening motion of all aircraft.
 
-A scenario places one leader for each side. In teams the leader's place is the middle of a line abreast:
-the aircraft of a side fly parallel, side by side, the lowest index rightmost.
+A scenario places one leader for each side. In teams the leader's place is the middle of a line abreast: the
+aircraft of a side fly parallel, side by side, the lowest index rightmost. To add one, write a class with
+`leaders` here and a file in conf/scenario that names it.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
@@ -12,7 +14,9 @@ import torch
 from torch import Tensor
 
 from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.state import select
 from navrl.envs.core import random
+from navrl.envs.core.weights import Weights
 
 Bounds = tuple[float, float]
 
@@ -20,21 +24,21 @@ _DRAWS = 8  # random numbers for the leaders; two more for the spacing of the si
 
 
 class Scenario(Protocol):
-    """What an env asks of a scenario."""
+    """The role of a scenario in an env."""
 
     def opening(self, key: Tensor, team_size: int) -> Motion:
-        """Motion of all aircraft, fields (A, N); the first team_size of them are the learner's."""
+        """Return the motion of all aircraft, fields (A, N); the learner's team_size come first."""
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
+        """Return self, or raise a ValueError that names the impossible number."""
 
     def to(self, device: torch.device | str) -> None:
-        """Move the tensors that it holds, if any."""
+        """Move its tensors, if any, to the device."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
-    """Two lines abreast; a variant places the leaders."""
+class LineAbreast:
+    """Two lines abreast; a subclass places the leaders."""
 
     spacing_m: Bounds  # between neighbours in a team, drawn per episode and side
 
@@ -42,11 +46,11 @@ class Lines:
     positive: ClassVar[tuple[str, ...]] = ()  # fields that are one number of more than 0
 
     def leaders(self, draw: Tensor) -> Motion:
-        """Motion (2, N) from eight random numbers (8, N)."""
+        """Return the motion of the leaders, fields (2, N), from eight uniform numbers (8, N)."""
         raise TypeError(f"{type(self).__name__} lacks leaders(draw) -> Motion")
 
     def opening(self, key: Tensor, team_size: int) -> Motion:
-        """Motion of all aircraft, fields (2 team_size, N)."""
+        """Return the motion of all aircraft, fields (2 team_size, N)."""
         # The spacing comes last, so that the leaders are the same in any team size.
         draw = random.uniform(key, random.SCENARIO, _DRAWS + 2)
         leaders = self.leaders(draw)
@@ -55,7 +59,7 @@ class Lines:
         return abreast(leaders, _between(self.spacing_m, draw[_DRAWS:]), team_size)
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
+        """Return self, or raise a ValueError that names the impossible number."""
         for name in (*self.bounds, "spacing_m"):
             pair = getattr(self, name)
             usable = len(pair) == 2 and 0.0 < pair[0] <= pair[1] < math.inf
@@ -72,12 +76,12 @@ class Lines:
             )
 
     def to(self, device: torch.device | str) -> None:
-        """Nothing to move: these are Python numbers."""
+        """Move nothing: these are Python numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MidRandom(Lines):
-    """Two aircraft at mid range, pointing roughly at each other, whole picture turned at random."""
+class MidRandom(LineAbreast):
+    """Mid range, pointing roughly at each other, the whole picture turned at random."""
 
     range_m: Bounds
     speed_mps: Bounds
@@ -86,7 +90,7 @@ class MidRandom(Lines):
     bounds = ("range_m", "speed_mps")
 
     def leaders(self, draw: Tensor) -> Motion:
-        """Motion of the leaders, fields (2, N)."""
+        """Place the leaders."""
         range_m = _between(self.range_m, draw[0])
         line_rad = draw[1] * (2.0 * math.pi)  # from the first leader to the second
         cos_line, sin_line = torch.cos(line_rad), torch.sin(line_rad)
@@ -101,7 +105,7 @@ class MidRandom(Lines):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixed(Lines):
+class Fixed(LineAbreast):
     """The same opening in every episode: one number for each side."""
 
     x_m: tuple[float, float]
@@ -111,13 +115,13 @@ class Fixed(Lines):
     swap_sides: bool  # a coin decides who begins where
 
     def leaders(self, draw: Tensor) -> Motion:
-        """Motion of the leaders, fields (2, N)."""
+        """Place the leaders."""
         numbers = (self.x_m, self.y_m, self.heading_rad, self.speed_mps)
         rows = [torch.stack([torch.full_like(draw[0], side) for side in pair]) for pair in numbers]
         return _swapped(_motion(*rows), draw[0], self.swap_sides)
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
+        """Return self, or raise a ValueError that names the impossible number."""
         for name in ("x_m", "y_m", "heading_rad", "speed_mps"):
             self._require(name, len(getattr(self, name)) == 2, "one number for each of two sides")
         self._require("speed_mps", min(self.speed_mps) > 0.0, "more than 0")
@@ -125,8 +129,8 @@ class Fixed(Lines):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rear(Lines):
-    """The target is behind the learner; what it does there is its pilot's."""
+class Rear(LineAbreast):
+    """The target is behind the learner."""
 
     range_m: Bounds
     bearing_spread_rad: float  # off dead astern, either way
@@ -137,7 +141,7 @@ class Rear(Lines):
     positive = ("speed_mps",)
 
     def leaders(self, draw: Tensor) -> Motion:
-        """Motion of the leaders, fields (2, N); the learner's is never the target."""
+        """Place the leaders; the learner's is never the target."""
         own_rad = draw[2] * (2.0 * math.pi)
         line_rad = own_rad + math.pi + (2.0 * draw[1] - 1.0) * self.bearing_spread_rad
         target_rad = line_rad + math.pi + (2.0 * draw[3] - 1.0) * self.heading_spread_rad
@@ -146,19 +150,19 @@ class Rear(Lines):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inbound(Lines):
-    """One comes from far away, roughly at the other, who heads anywhere."""
+class Inbound(LineAbreast):
+    """One side comes from far away, roughly at the other, which heads anywhere."""
 
     range_m: float
     heading_spread_rad: float  # off the line to the other, either way
     speed_mps: float  # of both
-    swap_sides: bool  # a coin decides who comes; false: the learner is come at
+    swap_sides: bool  # a coin decides which side comes; false: the opponent
 
     positive = ("range_m", "speed_mps")
 
     def leaders(self, draw: Tensor) -> Motion:
-        """Motion of the leaders, fields (2, N)."""
-        line_rad = draw[1] * (2.0 * math.pi)  # from the one to who comes
+        """Place the leaders."""
+        line_rad = draw[1] * (2.0 * math.pi)  # towards the side that comes
         back_rad = line_rad + math.pi + (2.0 * draw[2] - 1.0) * self.heading_spread_rad
         heading = torch.stack([draw[0] * (2.0 * math.pi), back_rad])
         range_m = torch.full_like(line_rad, self.range_m)
@@ -167,7 +171,7 @@ class Inbound(Lines):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Box(Lines):
+class Box(LineAbreast):
     """Anywhere in a square, heading anywhere, each on its own."""
 
     half_side_m: float
@@ -177,14 +181,14 @@ class Box(Lines):
     positive = ("half_side_m",)
 
     def leaders(self, draw: Tensor) -> Motion:
-        """Motion of the leaders, fields (2, N)."""
+        """Place the leaders."""
         place_m = (2.0 * draw[:4] - 1.0) * self.half_side_m
         speed_mps = _between(self.speed_mps, draw[4:6])
         return _motion(place_m[:2], place_m[2:], draw[6:8] * (2.0 * math.pi), speed_mps)
 
 
 def abreast(leaders: Motion, spacing_m: Tensor, team_size: int) -> Motion:
-    """Motion (2 S, N) of the teams whose leaders (2, N) fly in the middle of a line abreast."""
+    """Return the motion (2 S, N) of teams with their leaders (2, N) in the middle of a line abreast."""
     numbers = torch.arange(team_size, device=spacing_m.device).unsqueeze(-1)
     to_the_left_m = (numbers - 0.5 * (team_size - 1)) * spacing_m.unsqueeze(1)  # (2, S, N)
     team = Motion(*(field.unsqueeze(1).expand_as(to_the_left_m) for field in leaders))
@@ -196,7 +200,7 @@ def abreast(leaders: Motion, spacing_m: Tensor, team_size: int) -> Motion:
 
 
 def _at_range(range_m: Tensor, line_rad: Tensor, heading: Tensor, speed_mps: float) -> Motion:
-    """The first at the origin, the second at this range and direction from it."""
+    """Place the first at the origin, the second at this range and direction from it."""
     x_m, y_m = range_m * torch.cos(line_rad), range_m * torch.sin(line_rad)
     zero = torch.zeros_like(range_m)
     speeds_mps = torch.full_like(heading, speed_mps)
@@ -204,7 +208,7 @@ def _at_range(range_m: Tensor, line_rad: Tensor, heading: Tensor, speed_mps: flo
 
 
 def _swapped(motion: Motion, draw: Tensor, swap_sides: bool) -> Motion:
-    """First and second change places where the coin says so."""
+    """Exchange first and second where the coin decides so."""
     if not swap_sides:
         return motion
     return Motion(*(torch.where(draw < 0.5, field, field.flip(0)) for field in motion))
@@ -216,3 +220,43 @@ def _motion(x_m: Tensor, y_m: Tensor, heading: Tensor, speed_mps: Tensor) -> Mot
 
 def _between(bounds: Bounds, draw: Tensor) -> Tensor:
     return bounds[0] + (bounds[1] - bounds[0]) * draw
+
+
+class ScenarioMixture:
+    """Several scenarios in one run: every episode draws one of them.
+
+    All are opened in every env and the drawn one is kept: no branch, no host synchronisation.
+    """
+
+    def __init__(self, *, scenarios: Mapping[str, Scenario], weights: Mapping[str, float]) -> None:
+        self.scenarios = dict(scenarios)
+        self.weights = Weights(names=self.scenarios, weights=weights, setting="scenario.weights")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scenarios."""
+        return self.weights.names
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Draw the scenarios this often in the episodes that begin from now on."""
+        self.weights.set(weights)
+
+    def opening(self, key: Tensor, team_size: int) -> Motion:
+        """Return the motion of all aircraft, fields (A, N): bit for bit that of the drawn scenario alone."""
+        choice = self.weights.choose(random.uniform(key, random.MIXTURE, 1)[0])
+        first, *others = [scenario.opening(key, team_size) for scenario in self.scenarios.values()]
+        for index, other in enumerate(others, 1):
+            first = select(choice == index, other, first)
+        return first
+
+    def checked(self) -> Self:
+        """Return self, or raise the ValueError of one of the scenarios."""
+        for scenario in self.scenarios.values():
+            scenario.checked()
+        return self
+
+    def to(self, device: torch.device | str) -> None:
+        """Hold the weights on this device."""
+        self.weights.to(device)
+        for scenario in self.scenarios.values():
+            scenario.to(device)

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from navrl.envs.combat.legacy_rewards import closeness, pointing, presence, survive
+from navrl.envs.combat.rewards import closeness, pointing, presence, survive
 from tests.envs.combat.steps import pairs, start, transition, with_craft
 
 SURVIVE = partial(survive, frames_per_s=60.0)

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from navrl.envs.combat.potentials import Defend, attack, evade
+from navrl.envs.combat.rewards import Defend, attack, evade
 from navrl.envs.combat.sim.reach import reach_table
 from navrl.envs.combat.sim.spacetime import best_defence_margin_m
 from tests.envs.combat.sim.duels import opening, put_missile

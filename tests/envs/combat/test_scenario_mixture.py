@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from navrl.config.compose import build, compose
-from navrl.envs.combat.scenario_mixture import ScenarioMixture
-from navrl.envs.combat.scenarios import Fixed, Rear
+from navrl.envs.combat.scenarios import Fixed, Rear, ScenarioMixture
 from navrl.envs.core import random
 
 COUNT = 8192

@@ -10,18 +10,15 @@ import torch
 from navrl import envs
 from navrl.config.compose import build, compose
 from navrl.envs.alice_and_bob import rewards as grid
-from navrl.envs.combat import legacy_rewards as legacy
-from navrl.envs.combat import potentials
 from navrl.envs.combat import rewards as combat
-from navrl.envs.combat.potentials import Defend, attack
-from navrl.envs.combat.rewards import outcome, timeout
+from navrl.envs.combat.rewards import Defend, attack, outcome, timeout
 from navrl.envs.core import rewards as base
 from navrl.envs.core.rewards import WeightedReward
 from navrl.envs.coverage import rewards as coverage
 from navrl.envs.navigation import rewards as navigation
 from tests.envs.combat.steps import DISCOUNT, PARAMS, start, transition, with_craft
 
-MODULES = (combat, coverage, grid, legacy, navigation, potentials)
+MODULES = (combat, coverage, grid, navigation)
 ATTACK = partial(attack, discount=DISCOUNT, near_m=10_000.0, scale_m=20_000.0)
 START_ATTACK = 0.8 * math.exp(-0.5)  # 20 km away, cos(bearing) = 0.6
 

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from navrl.envs.combat.observations.spacetime import LIMIT, STG_NAMES, stg_rows
 from navrl.envs.combat.sim.flight import GRAVITY_MPS2
-from navrl.envs.combat.sim.reach import ReachTable, reach_table
-from navrl.envs.combat.sim.relative import (
+from navrl.envs.combat.sim.geometry import (
     MissileView,
     View,
     aircraft,
@@ -25,6 +24,7 @@ from navrl.envs.combat.sim.relative import (
     look,
     own_missile,
 )
+from navrl.envs.combat.sim.reach import ReachTable, reach_table
 from navrl.envs.combat.sim.state import (
     CombatParams,
     CombatState,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows, geometry
 from navrl.envs.combat.observations.spacetime import LIMIT
-from navrl.envs.combat.sim.relative import aircraft, look
+from navrl.envs.combat.sim.geometry import aircraft, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, map_motion
 from navrl.envs.core.reductions import any_row
 

@@ -9,11 +9,9 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.sim.angles import angle_rad
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.missile import select
-from navrl.envs.combat.sim.relative import aircraft, focal_enemy, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, enemies_of, sides
+from navrl.envs.combat.sim.geometry import aircraft, angle_rad, focal_enemy, look
+from navrl.envs.combat.sim.state import CombatParams, CombatState, enemies_of, select, sides
 from navrl.envs.core.reductions import any_row
 
 READS = CombatParams  # the constants that these observations need

@@ -7,17 +7,23 @@ import torch
 from torch import Tensor
 
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.lines import SIDES, Line, Steered, three_lines
-from navrl.envs.combat.sim.missile_line import Shot, closest_approach
-from navrl.envs.combat.sim.params import CombatParams
-from navrl.envs.combat.sim.reach import ReachTable
-from navrl.envs.combat.sim.relative import (
+from navrl.envs.combat.sim.geometry import (
     MissileView,
     focal_index,
     incoming_missile,
     own_missile,
     picked,
 )
+from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.prediction import (
+    SIDES,
+    Line,
+    Shot,
+    Steered,
+    closest_approach,
+    three_lines,
+)
+from navrl.envs.combat.sim.reach import ReachTable
 from navrl.envs.combat.sim.spacetime import TEN_TIMES_S, Margins, margins
 from navrl.envs.combat.sim.state import CombatState, enemies_of
 

@@ -14,7 +14,7 @@ from navrl.envs.combat.opponents.base import (
 from navrl.envs.combat.opponents.evasion import evade
 from navrl.envs.combat.opponents.no_escape import launch_reach_m
 from navrl.envs.combat.opponents.steering import beside, either, steer, towards
-from navrl.envs.combat.sim.relative import (
+from navrl.envs.combat.sim.geometry import (
     aircraft,
     focal_enemy,
     incoming_missile,

@@ -17,7 +17,7 @@ from navrl.envs.combat.opponents.base import (
     draw_thresholds,
 )
 from navrl.envs.combat.opponents.steering import Course, away_from, either, small_angle, towards
-from navrl.envs.combat.sim.relative import aircraft, focal_enemy, look
+from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
 
 APPROACH, FIRE, DEFEND = 0, 1, 2

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from navrl.envs.combat.opponents.no_escape import missile_reach_m
 from navrl.envs.combat.opponents.steering import away_from, steer
-from navrl.envs.combat.sim.relative import MissileView
+from navrl.envs.combat.sim.geometry import MissileView
 from navrl.envs.combat.sim.state import CombatParams
 
 

@@ -10,9 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.sim.arcs import dash
-from navrl.envs.combat.sim.flight import Body
-from navrl.envs.combat.sim.relative import MissileView, View
+from navrl.envs.combat.sim.flight import Airframe, dash
+from navrl.envs.combat.sim.geometry import MissileView, View
 from navrl.envs.combat.sim.state import CombatParams
 
 _FIRST_GUESS_MPS = 400.0  # speed of the prey when the missile has become as slow
@@ -72,22 +71,22 @@ def missile_reach_m(params: CombatParams, threat: MissileView, prey_speed_mps: T
     return no_escape_range_m(params, threat.speed_mps, burn_left_s, prey_speed_mps, ahead)
 
 
-def _speed_after_turn(body: Body, speed_mps: Tensor, turn_rad: Tensor) -> Tensor:
+def _speed_after_turn(airframe: Airframe, speed_mps: Tensor, turn_rad: Tensor) -> Tensor:
     """Under full rudder the square of the speed goes to its balance exponentially in the path."""
-    balance = body.thrust_mps2 / body.full_rudder_drag
-    kept = torch.exp(turn_rad * (-2.0 * body.full_rudder_drag * body.turn_radius_m))
+    balance = airframe.thrust_mps2 / airframe.full_rudder_drag
+    kept = torch.exp(turn_rad * (-2.0 * airframe.full_rudder_drag * airframe.turn_radius_m))
     return torch.sqrt(balance + (speed_mps * speed_mps - balance) * kept)
 
 
-def _dash(body: Body, speed_mps: Tensor, time_s: Tensor) -> tuple[Tensor, Tensor]:
+def _dash(airframe: Airframe, speed_mps: Tensor, time_s: Tensor) -> tuple[Tensor, Tensor]:
     """Path and speed of straight flight at full thrust."""
-    drag = torch.full_like(speed_mps, body.drag)
-    return dash(speed_mps, drag, torch.full_like(speed_mps, body.thrust_mps2), time_s)
+    drag = torch.full_like(speed_mps, airframe.drag)
+    return dash(speed_mps, drag, torch.full_like(speed_mps, airframe.thrust_mps2), time_s)
 
 
-def _coast_until(body: Body, speed_mps: Tensor, slow_mps: Tensor) -> Tensor:
+def _coast_until(airframe: Airframe, speed_mps: Tensor, slow_mps: Tensor) -> Tensor:
     """Seconds without thrust until the speed has dropped to slow_mps."""
-    return (1.0 / slow_mps - 1.0 / speed_mps).clamp_min(0.0) / body.drag
+    return (1.0 / slow_mps - 1.0 / speed_mps).clamp_min(0.0) / airframe.drag
 
 
 def _arc_cosine(cosine: Tensor) -> Tensor:

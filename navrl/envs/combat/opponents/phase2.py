@@ -12,7 +12,7 @@ from navrl.envs.combat.opponents.base import (
     draw_thresholds,
 )
 from navrl.envs.combat.opponents.steering import away_from, either, steer, towards
-from navrl.envs.combat.sim.relative import aircraft, focal_enemy, look
+from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
 
 ENGAGE, SUPPORT, EXTEND = 0, 1, 2

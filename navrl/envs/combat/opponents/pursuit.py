@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from navrl.envs.combat.opponents.base import Command, Pilot
-from navrl.envs.combat.sim.relative import aircraft, focal_enemy, look
+from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.sim.relative import View
+from navrl.envs.combat.sim.geometry import View
 
 _FULL_RUDDER_ERROR_RAD = math.radians(20.0)
 _SIN_FULL_RUDDER = math.sin(_FULL_RUDDER_ERROR_RAD)

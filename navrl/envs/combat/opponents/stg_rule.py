@@ -7,8 +7,8 @@ from navrl.envs.combat.opponents.base import Bounds, Command, Pilot, check_bound
 from navrl.envs.combat.opponents.evasion import evade
 from navrl.envs.combat.opponents.steering import away_from, steer, towards
 from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, incoming_missile, look
 from navrl.envs.combat.sim.reach import ReachTable, reach_table
-from navrl.envs.combat.sim.relative import aircraft, focal_enemy, incoming_missile, look
 from navrl.envs.combat.sim.spacetime import best_escape
 from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
 

@@ -1,4 +1,4 @@
-"""The original system's physics, for parity studies only: its integrator, guidance and point hit test.
+"""Physics of the original system, for parity studies only: its integrator, guidance and point hit test.
 
 Kept with its faults: Euler steps of the velocity vector add energy in turns, the line-of-sight rate is a
 difference of two angles, and a fast missile can step over its target. Outcomes depend on the step, and a
@@ -11,16 +11,19 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.sim.flight import Body, Motion
-from navrl.envs.combat.sim.missile import LEGACY_GAIN_S, relative_position
+from navrl.envs.combat.sim.flight import Airframe, Motion, drag
+from navrl.envs.combat.sim.geometry import relative_position
+
+GAIN_S = 200.0 / math.pi  # rudder per rad/s of line-of-sight rate
 
 
-def fly(body: Body, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, dt_s: float) -> Motion:
-    """One Euler step: acceleration from the old velocity, position from the new one."""
+def fly(
+    airframe: Airframe, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, dt_s: float
+) -> Motion:
+    """Take one Euler step: acceleration from the old velocity, position from the new one."""
     speed, cos, sin = motion.speed_mps, motion.cos_heading, motion.sin_heading
-    drag = body.drag + (body.induced / body.turn_radius_m**2) * (rudder * rudder)
-    along = thrust_mps2 - drag * speed * speed
-    across = speed * speed * rudder / body.turn_radius_m
+    along = thrust_mps2 - drag(airframe, rudder) * speed * speed
+    across = speed * speed * rudder / airframe.turn_radius_m
     vx = speed * cos + (along * cos - across * sin) * dt_s
     vy = speed * sin + (along * sin + across * cos) * dt_s
     after = torch.sqrt(vx * vx + vy * vy).clamp_min(1e-6)
@@ -34,7 +37,7 @@ def fly(body: Body, motion: Motion, rudder: Tensor, thrust_mps2: Tensor, dt_s: f
 
 
 def line_of_sight_rad(missile: Motion, target: Motion) -> Tensor:
-    """Direction from missile to target, -pi .. pi."""
+    """Return the direction from missile to target, -pi .. pi."""
     x, y = relative_position(missile, target)
     return torch.atan2(y, x)
 
@@ -42,7 +45,7 @@ def line_of_sight_rad(missile: Motion, target: Motion) -> Tensor:
 def guidance(
     missile: Motion, target: Motion, before_rad: Tensor, dt_s: float
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Rudder in proportion to the turn of the line of sight since the last tick, and the line now."""
+    """Return a rudder in proportion to the turn of the line of sight since the last tick, and the line now."""
     now_rad = line_of_sight_rad(missile, target)
     turn = torch.remainder(now_rad - before_rad + math.pi, 2.0 * math.pi) - math.pi
-    return (LEGACY_GAIN_S * turn / dt_s).clamp(-1.0, 1.0), (now_rad,)
+    return (GAIN_S * turn / dt_s).clamp(-1.0, 1.0), (now_rad,)

@@ -4,11 +4,11 @@ import math
 import operator
 from typing import NamedTuple
 
-from navrl.envs.combat.sim.flight import Body, check_step
-from navrl.envs.combat.sim.missile import GUIDANCE_LAWS
+from navrl.envs.combat.sim.flight import Airframe, check_step
 
 UNLIMITED = 1 << 30  # rounds; never counted down to zero
 MODELS = ("exact", "legacy")
+GUIDANCE_LAWS = ("proportional", "legacy_gain")
 CHANNEL_MODES = ("block", "recycle")
 MAX_TEAM_SIZE = 8
 MAX_CHANNELS = 16
@@ -19,8 +19,8 @@ class CombatParams(NamedTuple):
     """Python numbers, so a compiled step folds them in."""
 
     model: str  # exact: arcs and swept hits | legacy: the original's Euler steps, point hits and guidance
-    fighter: Body
-    missile: Body
+    fighter: Airframe
+    missile: Airframe
     team_size: int  # aircraft on each of the two sides
     channels: int  # missiles one aircraft can have in the air
     channel_mode: (
@@ -99,7 +99,7 @@ class CombatParams(NamedTuple):
             self._require(name, value is None or value > 0.0, "more than 0, or null")
             bearable = value is None or self.model != "legacy"
             self._require(
-                name, bearable, "null with env.sim.model=legacy, whose bodies bear any load"
+                name, bearable, "null with env.sim.model=legacy, whose airframes bear any load"
             )
         for name in ("rudder_rate_per_s", "disengage_range_m"):
             value = getattr(self, name)
@@ -130,17 +130,17 @@ class CombatParams(NamedTuple):
             )
 
 
-_BODIES = ("fighter", "missile")
+_AIRFRAMES = ("fighter", "missile")
 _POSITIVE = (
     *("decision_s", "time_scale", "tick_s", "time_limit_s", "hit_radius_m"),
-    *(f"{body}.terminal_speed_mps" for body in _BODIES),
-    *(f"{body}.turn_radius_m" for body in _BODIES),
-    *(f"{body}.lift_to_drag" for body in _BODIES),
+    *(f"{airframe}.terminal_speed_mps" for airframe in _AIRFRAMES),
+    *(f"{airframe}.turn_radius_m" for airframe in _AIRFRAMES),
+    *(f"{airframe}.lift_to_drag" for airframe in _AIRFRAMES),
 )
 _NOT_NEGATIVE = (
     *("cooldown_decisions", "burn_time_s", "launch_offset_m", "self_destruct_speed_mps"),
     *("max_missile_age_s", "navigation_gain"),
-    *(f"{body}.thrust_mps2" for body in _BODIES),
+    *(f"{airframe}.thrust_mps2" for airframe in _AIRFRAMES),
 )
 _CHOICES = {
     "model": MODELS,

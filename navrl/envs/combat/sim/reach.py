@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.sim.angles import angle_rad
 from navrl.envs.combat.sim.flight import Motion, fly
+from navrl.envs.combat.sim.geometry import angle_rad
 from navrl.envs.combat.sim.missile import launched_from
 from navrl.envs.combat.sim.params import CombatParams
 

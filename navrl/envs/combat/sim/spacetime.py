@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.lines import (
+from navrl.envs.combat.sim.geometry import aircraft, focal_enemy
+from navrl.envs.combat.sim.params import CombatParams
+from navrl.envs.combat.sim.prediction import (
     LEFT,
     RIGHT,
     Line,
@@ -21,9 +23,7 @@ from navrl.envs.combat.sim.lines import (
     place_on_escape,
     three_lines,
 )
-from navrl.envs.combat.sim.params import CombatParams
 from navrl.envs.combat.sim.reach import ReachTable, cell, interpolated
-from navrl.envs.combat.sim.relative import aircraft, focal_enemy
 from navrl.envs.combat.sim.state import CombatState
 
 # Sample times. Against steps of 0.5 s, of random duels within 4 km of the edge, the margin of the better

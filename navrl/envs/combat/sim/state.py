@@ -1,20 +1,23 @@
-"""What is true of N fights: state, events, and questions about them.
+"""The state of N fights, the events of a decision, and questions about them.
 
 Shapes: A aircraft (the first half flies for team 0), K missile channels per aircraft, N envs (last and
 contiguous).
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.params import (
-    CombatParams as CombatParams,  # the state's questions take it
+    CombatParams as CombatParams,  # every function of a state takes it
 )
 from navrl.envs.core.reductions import any_row
+
+Tree = TypeVar("Tree")
+TwoSides = tuple[Tensor, Tensor]
 
 
 class Aircraft(NamedTuple):
@@ -39,7 +42,7 @@ class Missiles(NamedTuple):
 
 
 class CombatState(NamedTuple):
-    """Everything that is true of N fights."""
+    """The whole state of N fights."""
 
     aircraft: Aircraft
     missiles: Missiles
@@ -47,18 +50,16 @@ class CombatState(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What every aircraft is told to do, every field (A, N)."""
+    """The commands of all aircraft, every field (A, N)."""
 
     rudder: Tensor
     throttle: Tensor
     fire: Tensor  # bool
-    target: Tensor | None = (
-        None  # int32, place among the enemies of whom to fire at; None, -1 or dead: the nearest
-    )
+    target: Tensor | None = None  # int32, place among the enemies; None, -1 or dead: the nearest
 
 
 class Events(NamedTuple):
-    """What happened during one decision, every field (A, N) bool."""
+    """Everything that happened during one decision, every field (A, N) bool."""
 
     launched: Tensor
     hit: Tensor  # a missile of this aircraft killed
@@ -68,7 +69,7 @@ class Events(NamedTuple):
 
 
 def opening_state(params: CombatParams, motion: Motion) -> CombatState:
-    """Everybody alive, racks full, nothing in the air; motion is (A, N)."""
+    """Return a state in which all live, racks are full and no missile flies; motion is (A, N)."""
     shape = (motion.x_m.shape[0], params.channels, motion.x_m.shape[1])
     device = motion.x_m.device
     parked = Motion(*(field.unsqueeze(1).expand(shape).clone() for field in motion))
@@ -94,18 +95,18 @@ def opening_state(params: CombatParams, motion: Motion) -> CombatState:
     )
 
 
+# ---- the end of a fight ----------------------------------------------------------------------------
+
+
 def decided(params: CombatParams, state: CombatState) -> Tensor:
-    """At most one team is alive, or nobody has a missile left in rack or air; bool (N,)."""
+    """Test whether at most one team is alive, or nobody has a missile left in rack or air; bool (N,)."""
     craft = state.aircraft
     fields = (sides(params, f) for f in (craft.alive, craft.rounds, state.missiles.active))
     return is_over(params, *fields)
 
 
-TwoSides = tuple[Tensor, Tensor]
-
-
 def is_over(params: CombatParams, alive: TwoSides, rounds: TwoSides, active: TwoSides) -> Tensor:
-    """`decided` by side: who is alive (S, N), rounds left (S, N), missiles active (S, K, N)."""
+    """Compute `decided` by side from alive (S, N), rounds left (S, N) and missiles active (S, K, N)."""
     first, second = any_row(alive[0]), any_row(alive[1])
     over = ~(first & second)
     flying = [any_row(side.flatten(0, 1)) for side in active]
@@ -118,7 +119,7 @@ def is_over(params: CombatParams, alive: TwoSides, rounds: TwoSides, active: Two
 
 
 def disengaged(params: CombatParams, state: CombatState) -> Tensor:
-    """Everybody is out of everybody's reach and nothing is in the air; bool (N,)."""
+    """Test whether all enemies are out of reach of each other and no missile flies; bool (N,)."""
     if params.disengage_range_m is None:
         return torch.zeros_like(state.decision, dtype=torch.bool)
     limit = params.disengage_range_m**2
@@ -131,13 +132,49 @@ def disengaged(params: CombatParams, state: CombatState) -> Tensor:
     return ~near
 
 
+def timed_out(params: CombatParams, state: CombatState) -> Tensor:
+    """Test whether the time limit is reached; bool (N,). Counts decisions, because seconds round."""
+    return state.decision >= params.max_decisions
+
+
+def winner_sign(params: CombatParams, state: CombatState, team: int) -> Tensor:
+    """Return +1 where only `team` is alive, -1 where only the other is, 0 otherwise; float32 (N,)."""
+    living = [any_row(side) for side in sides(params, state.aircraft.alive)]
+    mine, theirs = living[team], living[1 - team]
+    return (mine & ~theirs).float() - (theirs & ~mine).float()
+
+
+def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
+    """Return the game time since the start, (N,)."""
+    return state.decision.float() * params.step_s
+
+
+# ---- weapons and targets ---------------------------------------------------------------------------
+
+
+def can_fire(params: CombatParams, state: CombatState) -> Tensor:
+    """Test who is alive with a round left, the trigger not in its pause, and a channel; bool (A, N)."""
+    craft = state.aircraft
+    return is_ready(params, craft.alive, craft.rounds, craft.cooldown, state.missiles.active)
+
+
+def is_ready(
+    params: CombatParams, alive: Tensor, rounds: Tensor, cooldown: Tensor, active: Tensor
+) -> Tensor:
+    """Compute `can_fire` for any rows of aircraft (S, N) and their missiles (S, K, N)."""
+    ready = alive & (rounds > 0) & (cooldown == 0)
+    if params.channel_mode == "recycle":
+        return ready
+    return ready & any_row((~active).transpose(0, 1))
+
+
 def enemies_of(params: CombatParams, me: int) -> list[int]:
-    """Indices of all aircraft of the other team."""
+    """Return the indices of all aircraft of the other team."""
     return [i for i, team in enumerate(params.teams) if team != params.teams[me]]
 
 
 def nearest_living(own: Motion, enemies: Motion, alive: Tensor, otherwise: Tensor) -> Tensor:
-    """The row of the enemies (S, N) that is alive and nearest to each of `own`, int32; or `otherwise`."""
+    """Return the row of the living enemy (S, N) nearest to each of `own`, int32; or `otherwise`."""
     least = torch.full_like(own.x_m, torch.inf)
     nearest = otherwise
     for enemy, lives in enumerate(alive.unbind(0)):
@@ -148,62 +185,43 @@ def nearest_living(own: Motion, enemies: Motion, alive: Tensor, otherwise: Tenso
     return nearest
 
 
-def as_asked(asked: Tensor, alive: Tensor, otherwise: Tensor) -> Tensor:
-    """The rows that are asked for where these are alive (S, N), else the others."""
+def requested_or(requested: Tensor, alive: Tensor, otherwise: Tensor) -> Tensor:
+    """Return the requested rows where these are alive (S, N), else the others."""
     for enemy, lives in enumerate(alive.unbind(0)):
-        otherwise = torch.where((asked == enemy) & lives, enemy, otherwise)
+        otherwise = torch.where((requested == enemy) & lives, enemy, otherwise)
     return otherwise
 
 
-def winner_sign(params: CombatParams, state: CombatState, team: int) -> Tensor:
-    """+1 where only `team` is alive, -1 where only the other is, 0 otherwise; float32 (N,)."""
-    living = [any_row(side) for side in sides(params, state.aircraft.alive)]
-    mine, theirs = living[team], living[1 - team]
-    return (mine & ~theirs).float() - (theirs & ~mine).float()
-
-
-def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
-    """Game time since the start, (N,)."""
-    return state.decision.float() * params.step_s
-
-
-def timed_out(params: CombatParams, state: CombatState) -> Tensor:
-    """The time limit is reached; bool (N,). Decisions are counted, because products of seconds round."""
-    return state.decision >= params.max_decisions
-
-
-def can_fire(params: CombatParams, state: CombatState) -> Tensor:
-    """Alive, a round left, the trigger not in its pause, and a channel; bool (A, N)."""
-    craft = state.aircraft
-    return is_ready(params, craft.alive, craft.rounds, craft.cooldown, state.missiles.active)
-
-
-def is_ready(
-    params: CombatParams, alive: Tensor, rounds: Tensor, cooldown: Tensor, active: Tensor
-) -> Tensor:
-    """`can_fire` of any rows of aircraft (S, N) and their missiles (S, K, N)."""
-    ready = alive & (rounds > 0) & (cooldown == 0)
-    if params.channel_mode == "recycle":
-        return ready
-    return ready & any_row((~active).transpose(0, 1))
+# ---- fields ----------------------------------------------------------------------------------------
 
 
 def sides(params: CombatParams, field: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of team 0 and of team 1."""
+    """Return the rows of team 0 and of team 1."""
     return field[: params.team_size], field[params.team_size :]
 
 
 def split_motion(params: CombatParams, motion: Motion) -> tuple[Motion, Motion]:
-    """The motion of team 0 and of team 1."""
+    """Return the motion of team 0 and of team 1."""
     both = [sides(params, field) for field in motion]
     return Motion(*(pair[0] for pair in both)), Motion(*(pair[1] for pair in both))
 
 
 def join(rows: Sequence[Tensor]) -> Tensor:
-    """Rows of sides as one field again."""
+    """Concatenate rows of sides into one field."""
     return rows[0] if len(rows) == 1 else torch.cat(list(rows))
 
 
 def map_motion(function: Callable[[Tensor], Tensor], motion: Motion) -> Motion:
-    """The motion with every field transformed."""
+    """Apply a function to every field of the motion."""
     return Motion(*(function(field) for field in motion))
+
+
+def select(mask: Tensor, chosen: Tree, other: Tree) -> Tree:
+    """Select tensor by tensor of NamedTuples: chosen where mask, else other."""
+
+    def pick(one: Any, two: Any) -> Any:
+        if isinstance(one, Tensor):
+            return torch.where(mask, one, two)
+        return type(one)(*(pick(a, b) for a, b in zip(one, two, strict=True)))
+
+    return cast(Tree, pick(chosen, other))

@@ -15,7 +15,7 @@ from navrl.envs.combat.opponents.steering import (
     towards,
 )
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.relative import look
+from navrl.envs.combat.sim.geometry import look
 from tests.envs.combat.opponents.pictures import DEGREE
 
 

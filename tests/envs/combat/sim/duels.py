@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from navrl.envs.combat.sim.advance import advance
-from navrl.envs.combat.sim.flight import Body, Motion
+from navrl.envs.combat.sim.flight import Airframe, Motion
 from navrl.envs.combat.sim.state import Action, CombatParams, opening_state
 
 _CONF = Path(__file__).resolve().parents[4] / "conf"
@@ -27,8 +27,8 @@ def shipped_params(**changes):
     """The constants of conf/env/combat.yaml, with changes."""
     sim = options(read_yaml("env/combat.yaml")["sim"])
     sim["fighter"], sim["missile"] = (
-        Body(**options(sim["fighter"])),
-        Body(**options(sim["missile"])),
+        Airframe(**options(sim["fighter"])),
+        Airframe(**options(sim["missile"])),
     )
     sim["team_size"] = 1
     return CombatParams(**(sim | changes)).checked()

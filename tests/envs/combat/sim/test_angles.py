@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.combat.sim.angles import angle_rad
+from navrl.envs.combat.sim.geometry import angle_rad
 
 
 def test_it_is_the_angle_of_the_direction_at_any_length():

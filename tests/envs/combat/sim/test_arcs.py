@@ -6,8 +6,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.combat.sim.arcs import fly_far, fly_straight, time_to_fly_s
-from navrl.envs.combat.sim.flight import Motion, fly
+from navrl.envs.combat.sim.flight import Motion, fly, fly_far, fly_straight, time_to_fly_s
 from tests.envs.combat.sim.duels import shipped_params
 
 PARAMS = shipped_params()

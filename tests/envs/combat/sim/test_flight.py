@@ -6,17 +6,17 @@ import math
 import pytest
 import torch
 
-from navrl.envs.combat.sim.flight import Body, Motion, check_step, fly, renormalised
+from navrl.envs.combat.sim.flight import Airframe, Motion, check_step, fly, renormalised
 from tests.envs.combat.sim.duels import shipped_params
 
-FIGHTER = Body(
+FIGHTER = Airframe(
     terminal_speed_mps=400.0,
     turn_radius_m=1000.0,
     thrust_mps2=14.7,
     lift_to_drag=5.0,
     max_load_g=None,
 )
-MISSILE = Body(
+MISSILE = Airframe(
     terminal_speed_mps=400.0,
     turn_radius_m=1000.0,
     thrust_mps2=147.0,
@@ -206,7 +206,9 @@ def test_renormalised_changes_the_length_of_the_heading_only():
     ],
 )
 def test_an_unusable_step_is_refused_in_one_sentence(body, dt):
-    with pytest.raises(ValueError, match=r"^physics step of .* s is not usable for Body") as caught:
+    with pytest.raises(
+        ValueError, match=r"^physics step of .* s is not usable for Airframe"
+    ) as caught:
         check_step(body, dt)
     message = str(caught.value)
     assert message.endswith("change env.sim.tick_s")

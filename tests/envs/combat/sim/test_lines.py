@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from navrl.envs.combat.sim.flight import Motion, fly
-from navrl.envs.combat.sim.lines import (
+from navrl.envs.combat.sim.prediction import (
     LEFT,
     RIGHT,
     Steered,

@@ -3,12 +3,22 @@
 import pytest
 import torch
 
-from navrl.envs.combat.sim import missile_line
+from navrl.envs.combat.sim import prediction
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.lines import LEFT, Steered, current_line, escape_line, stacked
-from navrl.envs.combat.sim.missile_line import ARCS, Shot, begun, closest_approach, pursued
-from navrl.envs.combat.sim.relative import aircraft, incoming_missile
+from navrl.envs.combat.sim.geometry import aircraft, incoming_missile
+from navrl.envs.combat.sim.prediction import (
+    ARCS,
+    LEFT,
+    Shot,
+    Steered,
+    begun,
+    closest_approach,
+    current_line,
+    escape_line,
+    pursued,
+    stacked,
+)
 from tests.envs.combat.sim.duels import opening, orders, shipped_params
 
 ROWS = 240
@@ -205,7 +215,7 @@ def test_missiles_and_lines_broadcast():
 
 
 def test_the_arcs_compile_as_one_piece_that_fits_every_time(fight, monkeypatch):
-    monkeypatch.setattr(missile_line, "ARCS", 3)
+    monkeypatch.setattr(prediction, "ARCS", 3)
     params, shot, line = question(fight)
     compiled = torch.compile(closest_approach, backend="aot_eager", fullgraph=True, dynamic=False)
     with torch.no_grad():

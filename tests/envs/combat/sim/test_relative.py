@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.relative import (
+from navrl.envs.combat.sim.geometry import (
     focal_enemy,
     focal_index,
     incoming_missile,

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.lines import Steered
+from navrl.envs.combat.sim.geometry import aircraft
+from navrl.envs.combat.sim.prediction import Steered
 from navrl.envs.combat.sim.reach import reach_table
-from navrl.envs.combat.sim.relative import aircraft
 from navrl.envs.combat.sim.spacetime import (
     FIVE_TIMES_S,
     TEN_TIMES_S,

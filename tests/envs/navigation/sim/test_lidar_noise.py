@@ -16,7 +16,7 @@ def measured(ranges, key=KEY, step=STEP, **noise):
     )
 
 
-def test_the_error_has_the_standard_deviation_that_was_asked_for():
+def test_the_error_has_the_standard_deviation_that_wrequested_or_for():
     ranges = torch.full((144, 500), 2.0)
     error = measured(ranges, range_sigma_m=0.02) - ranges
     assert float(error.mean()) == pytest.approx(0.0, abs=3e-4)  # 72,000 of them: 4 standard errors
@@ -26,7 +26,7 @@ def test_the_error_has_the_standard_deviation_that_was_asked_for():
     assert float((error.abs() < 0.04).float().mean()) == pytest.approx(0.957, abs=0.003)
 
 
-def test_rays_are_lost_as_often_as_asked_for():
+def test_rays_are_lost_as_often_requested_or_for():
     ranges = torch.full((144, 500), 2.0)
     got = measured(ranges, dropout=0.25)
     assert set(got.unique().tolist()) == {2.0, RANGE_M}

@@ -123,7 +123,7 @@ def test_a_single_crossing_has_a_goal():
     assert routes.goal[:, 0, 0].tolist() == [-16.0, -24.0, 2.0]
 
 
-def test_free_routes_are_free_and_as_long_as_asked(forest):
+def test_free_routes_are_free_and_as_long_requested_or(forest):
     routes = FREE.make(keys(range(4)), forest, 60)
     distance_m = lengths(routes)
     assert float(distance_m.min()) >= 6.0 - 1e-5

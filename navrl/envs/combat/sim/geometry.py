@@ -1,6 +1,7 @@
-"""What one aircraft sees of one enemy and of the missiles between them, in physical units, all (N,)."""
+"""Relative geometry: the view that one aircraft has of an enemy and of missiles, in physical units, all (N,)."""
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,13 +12,14 @@ from navrl.envs.combat.sim.state import (
     CombatState,
     enemies_of,
     nearest_living,
+    select,
     sides,
     split_motion,
 )
 
 
 class View(NamedTuple):
-    """Geometry of another body, seen from the nose of the observer."""
+    """Geometry of another aircraft or missile, seen from the nose of the observer."""
 
     range_m: Tensor
     cos_bearing: Tensor  # of the other, off the observer's nose; positive sine is to the left
@@ -34,7 +36,7 @@ class View(NamedTuple):
 
 
 class MissileView(NamedTuple):
-    """One missile and how it sees, or is seen by, an aircraft; zeros count only where active."""
+    """One missile and its view of, or as seen from, an aircraft; zeros count only where active."""
 
     active: Tensor  # bool, in the air and its target alive
     age_s: Tensor
@@ -45,13 +47,12 @@ class MissileView(NamedTuple):
 
 
 def look(observer: Motion, other: Motion) -> View:
-    """The view from observer to other."""
-    x, y = other.x_m - observer.x_m, other.y_m - observer.y_m
+    """Compute the view from observer to other."""
+    x, y = relative_position(observer, other)
     range_m = torch.sqrt(x * x + y * y).clamp_min(1.0)
     inverse = 1.0 / range_m
     x, y = x * inverse, y * inverse
-    vx = other.speed_mps * other.cos_heading - observer.speed_mps * observer.cos_heading
-    vy = other.speed_mps * other.sin_heading - observer.speed_mps * observer.sin_heading
+    vx, vy = relative_velocity(observer, other)
     cos, sin = observer.cos_heading, observer.sin_heading
     return View(
         range_m=range_m,
@@ -64,13 +65,26 @@ def look(observer: Motion, other: Motion) -> View:
     )
 
 
+def relative_position(observer: Motion, other: Motion) -> tuple[Tensor, Tensor]:
+    """Return the vector from observer to other, m."""
+    return other.x_m - observer.x_m, other.y_m - observer.y_m
+
+
+def relative_velocity(observer: Motion, other: Motion) -> tuple[Tensor, Tensor]:
+    """Return the velocity of other minus that of observer, m/s."""
+    return (
+        other.speed_mps * other.cos_heading - observer.speed_mps * observer.cos_heading,
+        other.speed_mps * other.sin_heading - observer.speed_mps * observer.sin_heading,
+    )
+
+
 def aircraft(state: CombatState, index: int) -> Motion:
-    """The motion of one aircraft, (N,)."""
+    """Return the motion of one aircraft, (N,)."""
     return Motion(*(field[index] for field in state.aircraft.motion))
 
 
 def focal_index(params: CombatParams, state: CombatState, me: int) -> Tensor:
-    """The place among the enemies of the nearest living one (0 when none is alive), int32 (N,)."""
+    """Return the place among the enemies of the nearest living one (0 if none is alive), int32 (N,)."""
     first = torch.zeros_like(state.decision)
     if params.team_size == 1:
         return first
@@ -80,13 +94,13 @@ def focal_index(params: CombatParams, state: CombatState, me: int) -> Tensor:
 
 
 def focal_enemy(params: CombatParams, state: CombatState, me: int) -> Motion:
-    """The motion of the nearest living enemy (of the first one when none is alive), (N,)."""
+    """Return the motion of the nearest living enemy (of the first one if none is alive), (N,)."""
     place, enemies = focal_index(params, state, me), enemies_of(params, me)
     return Motion(*(picked(field, place, enemies) for field in state.aircraft.motion))
 
 
 def picked(field: Tensor, place: Tensor, among: list[int]) -> Tensor:
-    """The row of a field (A, N) at a place (N,) in the list of rows; selects vectorise, a gather does not."""
+    """Return the row of a field (A, N) at a place (N,) in a list of rows; selects vectorise, gathers do not."""
     chosen = field[among[0]]
     for number, row in enumerate(among[1:], start=1):
         chosen = torch.where(place == number, field[row], chosen)
@@ -94,39 +108,26 @@ def picked(field: Tensor, place: Tensor, among: list[int]) -> Tensor:
 
 
 def own_missile(params: CombatParams, state: CombatState, me: int) -> MissileView:
-    """The own missile that is nearest to its living target; the view is the missile's."""
-    channels = range(params.channels)
-    return _nearest(params, state, [(me, k) for k in channels], None)
+    """Return the own missile that is nearest to its living target; the view is the missile's."""
+    return _nearest(params, state, [(me, channel) for channel in range(params.channels)], None)
 
 
 def incoming_missile(params: CombatParams, state: CombatState, me: int) -> MissileView:
-    """The nearest missile that flies at this aircraft; the view is the aircraft's."""
-    sources = [(a, k) for a in enemies_of(params, me) for k in range(params.channels)]
+    """Return the nearest missile that flies at this aircraft; the view is the aircraft's."""
+    channels = range(params.channels)
+    sources = [(enemy, channel) for enemy in enemies_of(params, me) for channel in channels]
     return _nearest(params, state, sources, me)
 
 
 def _nearest(
     params: CombatParams, state: CombatState, sources: list[tuple[int, int]], me: int | None
 ) -> MissileView:
-    """The active missile with the least range among sources; seen from `me`, or seeing its target."""
-    best = None
-    for source in sources:
-        candidate = _missile(params, state, source, me)
-        if best is None:
-            best = candidate
-            continue
-        closer = candidate.active & (~best.active | (candidate.view.range_m < best.view.range_m))
-        best = _either(closer, candidate, best)
-    assert best is not None, "an aircraft has at least one channel and one enemy"
+    """Return the active missile at the least range among sources; seen from `me`, or seeing its target."""
+    best, *others = [_missile(params, state, source, me) for source in sources]
+    for other in others:
+        closer = other.active & (~best.active | (other.view.range_m < best.view.range_m))
+        best = select(closer, other, best)
     return best
-
-
-def _either(mask: Tensor, chosen: Any, other: Any) -> Any:
-    """Tensor by tensor: chosen where mask, else other."""
-    if isinstance(chosen, Tensor):
-        return torch.where(mask, chosen, other)
-    pairs = zip(chosen, other, strict=True)
-    return type(chosen)(*(_either(mask, a, b) for a, b in pairs))
 
 
 def _missile(
@@ -154,3 +155,26 @@ def _missile(
         motion=motion,
         target=target,
     )
+
+
+# Abramowitz and Stegun 4.4.49: atan(x) / x for 0 <= x <= 1 in powers of x^2, within 2e-8.
+_ARC_TANGENT = (
+    *(1.0, -0.3333314528, 0.1999355085, -0.1420889944, 0.1065626393),
+    *(-0.0752896400, 0.0429096138, -0.0161657367, 0.0028662257),
+)
+
+
+def angle_rad(cos: Tensor, sin: Tensor) -> Tensor:
+    """Return the angle 0 .. pi of a direction (of any length) off the first axis, on either side of it.
+
+    In arithmetic alone: the bits of atan2 depend on the batch size, and env i has to be the same in any batch.
+    """
+    x, y = cos.abs(), sin.abs()
+    slope = torch.minimum(x, y) / torch.maximum(x, y).clamp_min(1e-30)
+    square = slope * slope
+    series = torch.full_like(square, _ARC_TANGENT[-1])
+    for coefficient in reversed(_ARC_TANGENT[:-1]):
+        series = series * square + coefficient
+    angle = slope * series
+    angle = torch.where(y > x, 0.5 * math.pi - angle, angle)
+    return torch.where(cos < 0.0, math.pi - angle, angle)
