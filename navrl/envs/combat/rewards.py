@@ -4,7 +4,7 @@ A term is a function of one `Transition` that returns one number per env, (N,). 
 here and name it in a file of conf/reward with its weight: it is then logged as `reward/<name>`. A term that
 needs tables is a class with `prepare` and `__call__`, such as `Defend`.
 
-Terms belong to a team: events count per aircraft of the team, so that a weight means the same in any team size.
+Terms belong to a team: events count per aircraft of it, so that a weight means the same in any team size.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Relative geometry: the view that one aircraft has of an enemy and of missiles, in physical units, all (N,)."""
+"""Relative geometry: the view of an enemy or a missile from an aircraft, in physical units, all (N,)."""
 
 import math
 from typing import NamedTuple
@@ -100,7 +100,7 @@ def focal_enemy(params: CombatParams, state: CombatState, me: int) -> Motion:
 
 
 def picked(field: Tensor, place: Tensor, among: list[int]) -> Tensor:
-    """Return the row of a field (A, N) at a place (N,) in a list of rows; selects vectorise, gathers do not."""
+    """Return the row of a field (A, N) at a place (N,) in a list; selects vectorise, gathers do not."""
     chosen = field[among[0]]
     for number, row in enumerate(among[1:], start=1):
         chosen = torch.where(place == number, field[row], chosen)
@@ -167,7 +167,7 @@ _ARC_TANGENT = (
 def angle_rad(cos: Tensor, sin: Tensor) -> Tensor:
     """Return the angle 0 .. pi of a direction (of any length) off the first axis, on either side of it.
 
-    In arithmetic alone: the bits of atan2 depend on the batch size, and env i has to be the same in any batch.
+    In arithmetic alone: the bits of atan2 depend on the batch size, and env i must be the same in any batch.
     """
     x, y = cos.abs(), sin.abs()
     slope = torch.minimum(x, y) / torch.maximum(x, y).clamp_min(1e-30)

@@ -45,7 +45,7 @@ def line_of_sight_rad(missile: Motion, target: Motion) -> Tensor:
 def guidance(
     missile: Motion, target: Motion, before_rad: Tensor, dt_s: float
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Return a rudder in proportion to the turn of the line of sight since the last tick, and the line now."""
+    """Return a rudder in proportion to the turn of the line of sight since the last tick, and that line."""
     now_rad = line_of_sight_rad(missile, target)
     turn = torch.remainder(now_rad - before_rad + math.pi, 2.0 * math.pi) - math.pi
     return (GAIN_S * turn / dt_s).clamp(-1.0, 1.0), (now_rad,)
