@@ -52,9 +52,8 @@ class Env(Protocol):
     statistic_names: tuple[str, ...]  # those of them that the env itself computes
     rate_names: tuple[str, ...]  # statistics that are 0 or 1, so that Wilson's interval applies
     counted_when: Mapping[str, str]  # statistic: the rate whose episodes alone it is averaged over
-    scripts: (
-        str | None
-    )  # conf group whose options may act in place of the learner, such as opponent
+    scripted_group: str | None  # conf group whose options can act in place of a policy
+    curriculum_advice: str  # a warning for training here without a curriculum, or empty
     compile_mode: str | bool  # auto | on | off
     device: torch.device
     batch_size: torch.Size

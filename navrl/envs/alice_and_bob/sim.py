@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require_whole
 from navrl.envs.core import random
 from navrl.envs.core.reductions import any_row
-from navrl.envs.core.requirements import require_whole
 
 MOVES = 5  # an action: east, west, north, south, stay
 DIAMONDS = 2

@@ -1,6 +1,6 @@
-"""From the drones to the ground stations: who is connected, over how many links, and how much gets through.
+"""The network from drones to ground stations: connected drones, lengths of paths, and throughput.
 
-These links are free space and undisturbed, so what is connected is a matter of distance alone.
+These links are free space and undisturbed, so that distance alone decides about a connection.
 """
 
 import math
@@ -10,49 +10,49 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_choice, require_number, require_whole
 from navrl.envs.core.reductions import added
-from navrl.envs.core.requirements import require, require_whole
 from navrl.envs.coverage.sim.radio import LEAST_M, Radio, free_space_constant_db
 
-_BEST_DB = 30.0  # of the link that the throughput of a user is measured by
+_BEST_DB = 30.0  # of the excellent link that throughput is compared with
 LENGTHS = ("links", "original")
 _AXES = 3
 
 
 class Network(NamedTuple):
-    """What connects the drones; no rows at all where nothing is to be connected."""
+    """The paths of all drones; no rows if users are served without ground stations."""
 
     direct: Tensor  # (S, n, N) bool, links to the stations
-    length: Tensor  # (n, N), of the path to a station, 0: there is none
+    length: Tensor  # (n, N), of the path to a station, 0: no path
     bottleneck_mbps: Tensor  # (n, N), of the path
-    arriving_mbps: Tensor  # (n, N), of what its users send
+    arriving_mbps: Tensor  # (n, N), of the traffic of its users
 
 
 class Connection(Protocol):
-    """Whether and how the users' traffic has to reach the ground."""
+    """The kind of connection to the ground."""
 
     @property
     def stations(self) -> Sequence[Sequence[float]]:
-        """Places, metres."""
+        """Return the places of the ground stations, metres."""
 
     def checked(self) -> "Connection":
-        """The same, after a look at every number."""
+        """Return the same constants; raise ConfigError about the first one that cannot be."""
 
     def connect(self, radio: Radio, position: Tensor, load: Tensor, rate_mbps: Tensor) -> Network:
-        """The network of drones at position (3, n, N) with so many users and so much to send, (n, N)."""
+        """Return the network of drones at position (3, n, N) with these users and traffic, (n, N)."""
 
 
 class NoBackhaul:
-    """Drones that serve their users from themselves."""
+    """No connection: drones that serve their users without the ground."""
 
     stations: Sequence[Sequence[float]] = ()
 
     def checked(self) -> "NoBackhaul":
-        """There is nothing to check."""
+        """Return itself."""
         return self
 
     def connect(self, radio: Radio, position: Tensor, load: Tensor, rate_mbps: Tensor) -> Network:
-        """No rows."""
+        """Return a network without rows."""
         nothing = load[:0]
         return Network(load.new_zeros(0, *load.shape, dtype=torch.bool), nothing, nothing, nothing)
 
@@ -67,22 +67,21 @@ class Backhaul(NamedTuple):
     max_hops: int  # drones on a path
     length: str  # links: how many a path has | original: one more where it has several
     share_band: bool  # the users of a drone share its band
-    clip: bool  # the throughput is worth at most 1
+    clip: bool  # the value of the throughput is at most 1
 
     def checked(self) -> "Backhaul":
-        """The same, after a look at every number."""
+        """Return the same constants; raise ConfigError about the first one that cannot be."""
         place = "env.sim.backhaul."
         usable = len(self.stations) > 0 and all(len(at) == _AXES for at in self.stations)
-        require(f"{place}stations", self.stations, usable, "one or more places [x, y, z]")
+        require(usable, f"{place}stations", self.stations, "one or more places [x, y, z]")
         for name in ("drone_dbm", "station_dbm", "min_snr_db"):
-            value = getattr(self, name)
-            require(f"{place}{name}", value, abs(value) <= 200.0, "a number from -200 to 200")
+            require_number(f"{place}{name}", getattr(self, name), least=-200.0, most=200.0)
         require_whole(f"{place}max_hops", self.max_hops, 1, 32)
-        require(f"{place}length", self.length, self.length in LENGTHS, " or ".join(LENGTHS))
+        require_choice(f"{place}length", self.length, LENGTHS)
         return self
 
     def connect(self, radio: Radio, position: Tensor, load: Tensor, rate_mbps: Tensor) -> Network:
-        """Everybody's path to the nearest station by links; what arrives, spread over the path."""
+        """Return every drone's shortest path to a station, and the traffic that arrives over it."""
         if self.share_band:
             rate_mbps = rate_mbps / load.clamp_min(1.0)
         direct, uplink_mbps = self._uplinks(radio, position)
@@ -95,13 +94,13 @@ class Backhaul(NamedTuple):
         return Network(direct, length, bottleneck_mbps, arriving)
 
     def throughput(self, radio: Radio, arriving_mbps: Tensor, num_drones: int) -> Tensor:
-        """The part that every drone (n, N) has in the worth of all that arrives from a team of so many."""
+        """Return every drone's part (n, N) in the value of the traffic that arrives from the whole team."""
         best_mbps = radio.bandwidth_hz * 1e-6 * math.log2(1.0 + 10.0 ** (_BEST_DB / 10.0))
-        worth = arriving_mbps * (1.0 / (best_mbps * num_drones))
-        return worth / added(worth).clamp_min(1.0) if self.clip else worth
+        value = arriving_mbps * (1.0 / (best_mbps * num_drones))
+        return value / added(value).clamp_min(1.0) if self.clip else value
 
     def _uplinks(self, radio: Radio, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Links (S, n, N) to the stations, and what that to the first one carries (n, N), 0: none."""
+        """Return the links (S, n, N) to stations, and the capacity (n, N) of the first of them, 0: none."""
         every, carried = [], torch.zeros_like(position[0])
         for place in reversed(self.stations):
             x, y, z = (row - at for row, at in zip(position, place, strict=True))
@@ -113,7 +112,7 @@ class Backhaul(NamedTuple):
     def _links(
         self, radio: Radio, apart: tuple[Tensor, Tensor, Tensor], power_dbm: float
     ) -> tuple[Tensor, Tensor]:
-        """Which links with ends so far apart there are, and what they carry."""
+        """Return the usable links among those with such distances, and the capacity of all."""
         one_metre_db = power_dbm - free_space_constant_db(radio.carrier_hz) - radio.noise_dbm
         x, y, z = apart
         square_m2 = (x.square() + y.square() + z.square()).clamp_min(LEAST_M**2)
@@ -125,7 +124,7 @@ class Backhaul(NamedTuple):
 def routes(
     uplink_mbps: Tensor, linked: Tensor, carried_mbps: Tensor, *, max_hops: int
 ) -> tuple[Tensor, Tensor]:
-    """Drones on everybody's shortest path to a station (n, N), 0: none, and its narrowest link.
+    """Return the drones on every drone's shortest path to a station (n, N), 0: none, and its narrowest link.
 
     uplink_mbps (n, N) is 0 without a direct link, linked and carried_mbps are (n, n, N). Of several shortest
     paths it is the one that breadth-first search in the order of numbers finds.

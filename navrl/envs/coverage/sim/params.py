@@ -1,9 +1,8 @@
-"""The constants of drones that serve users from the air."""
+"""The constants of drones that serve users from the air, each checked."""
 
-import math
 from typing import NamedTuple
 
-from navrl.envs.core.requirements import require, require_whole
+from navrl.config.checks import require, require_choice, require_number, require_whole
 from navrl.envs.coverage.sim.backhaul import Connection
 from navrl.envs.coverage.sim.radio import Radio
 from navrl.envs.coverage.sim.users import PLACEMENTS
@@ -16,7 +15,7 @@ class CoverageParams(NamedTuple):
 
     num_drones: int
     num_users: int
-    side_m: float  # of the square that holds everybody
+    side_m: float  # of the square in which drones and users are
     height_m: tuple[float, float]  # lowest and highest of a drone
     max_speed_mps: float  # along each axis, an action of 1
     step_s: float  # time between two actions
@@ -28,23 +27,21 @@ class CoverageParams(NamedTuple):
 
     @property
     def walking(self) -> bool:
-        """Whether the users move."""
+        """Return True if the users move."""
         return self.user_speed_mps > 0.0
 
     def checked(self) -> "CoverageParams":
-        """The same, after a look at every number."""
+        """Return the same constants; raise ConfigError about the first one that cannot be."""
         require_whole("env.sim.num_drones", self.num_drones, 1, MAX_DRONES)
         require_whole("env.sim.num_users", self.num_users, 1, MAX_USERS)
         require_whole("env.sim.horizon", self.horizon, 1, MAX_HORIZON)
         for name in ("side_m", "max_speed_mps", "step_s"):
-            value = getattr(self, name)
-            require(f"env.sim.{name}", value, 0.0 < value < math.inf, "a number more than 0")
+            require_number(f"env.sim.{name}", getattr(self, name), above=0.0)
         low, high = self.height_m
-        require("env.sim.height_m", [low, high], 0.0 <= low < high, "[low, high], 0 <= low < high")
-        known = self.users in PLACEMENTS
-        require("env.sim.users", self.users, known, " or ".join(PLACEMENTS))
-        speed = self.user_speed_mps
-        require("env.sim.user_speed_mps", speed, 0.0 <= speed < math.inf, "0 or more")
+        expected = "[low, high], 0 <= low < high"
+        require(0.0 <= low < high, "env.sim.height_m", [low, high], expected)
+        require_choice("env.sim.users", self.users, PLACEMENTS)
+        require_number("env.sim.user_speed_mps", self.user_speed_mps, least=0.0)
         self.radio.checked()
         self.backhaul.checked()
         return self

@@ -1,4 +1,4 @@
-"""Radio from above: path loss, interference, and which user is served by which drone. Rows are (n, m, N).
+"""Radio links from above: path loss, interference, and the drone that serves each user. Rows are (n, m, N).
 
 n drones share a band and serve m users on the ground. Powers are in dBm, ratios in dB, lengths in metres.
 """
@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_choice, require_number, require_whole
 from navrl.envs.core.reductions import added
-from navrl.envs.core.requirements import require, require_whole
 
 CHANNELS = ("free_space", "urban", "suburban", "3gpp")
 SHADOWINGS = ("none", "per_episode")
-LEAST_M = 1e-6  # nobody is nearer
+LEAST_M = 1e-6  # the shortest distance that counts
 SHADOW_PARTS = 2  # with and without line of sight
 _LIGHT_MPS = 3.0e8
 _DECIBELS = 10.0 / math.log(10.0)  # of a factor e
@@ -36,39 +36,35 @@ class Radio(NamedTuple):
 
     @property
     def shadowed(self) -> bool:
-        """Whether links are better or worse than their length says."""
+        """Return True if links have random gains beside the loss of their length."""
         return self.shadowing != "none"
 
     def checked(self) -> "Radio":
-        """The same, after a look at every number."""
+        """Return the same constants; raise ConfigError about the first one that cannot be."""
         place = "env.sim.radio."
-        names = " or ".join(CHANNELS)
-        require(f"{place}channel", self.channel, self.channel in CHANNELS, names)
-        known = self.shadowing in SHADOWINGS
-        require(f"{place}shadowing", self.shadowing, known, " or ".join(SHADOWINGS))
+        require_choice(f"{place}channel", self.channel, CHANNELS)
+        require_choice(f"{place}shadowing", self.shadowing, SHADOWINGS)
         fits = self.channel == "3gpp" or not self.shadowed
-        require(f"{place}shadowing", self.shadowing, fits, "none, unless the channel is 3gpp")
+        require(fits, f"{place}shadowing", self.shadowing, "none, unless the channel is 3gpp")
         for name in ("carrier_hz", "bandwidth_hz"):
-            value = getattr(self, name)
-            require(f"{place}{name}", value, 0.0 < value < math.inf, "a number more than 0")
+            require_number(f"{place}{name}", getattr(self, name), above=0.0)
         for name in ("power_dbm", "noise_dbm", "min_sinr_db"):
-            value = getattr(self, name)
-            require(f"{place}{name}", value, abs(value) <= 200.0, "a number from -200 to 200")
+            require_number(f"{place}{name}", getattr(self, name), least=-200.0, most=200.0)
         require_whole(f"{place}max_users", self.max_users, 1, 1_000_000)
         return self
 
 
 def free_space_constant_db(carrier_hz: float) -> float:
-    """The path loss of free space at one metre."""
+    """Return the path loss of free space at one metre."""
     return 20.0 * math.log10(4.0 * math.pi * carrier_hz / _LIGHT_MPS)
 
 
 def path_loss_db(
     radio: Radio, distance_m: Tensor, level_m: Tensor, height_m: Tensor, shadow: Tensor
 ) -> Tensor:
-    """Path loss of links of this length, horizontal length and height.
+    """Return the path loss of links of this length, horizontal length and height.
 
-    `shadow` are standard normal numbers (2, ...), or has no rows where nothing is shadowed.
+    `shadow` holds standard normal numbers (2, ...), or no rows without shadowing.
     """
     decades = distance_m.clamp_min(LEAST_M).log10()
     if radio.channel == "free_space":
@@ -87,7 +83,7 @@ def path_loss_db(
 
 
 def sinr_db(received_dbm: Tensor, noise_dbm: float) -> Tensor:
-    """Signal to interference and noise of every link, when every drone disturbs all others."""
+    """Return signal to interference and noise of every link; every drone disturbs all others."""
     power = (received_dbm * (1.0 / _DECIBELS)).exp()
     noise = torch.full_like(power[0], 10.0 ** (noise_dbm / 10.0))
     before, after = [noise], [torch.zeros_like(noise)]  # never a difference: it would cancel
@@ -99,75 +95,76 @@ def sinr_db(received_dbm: Tensor, noise_dbm: float) -> Tensor:
 
 
 class Association(NamedTuple):
-    """Who is served by whom, fields (m, N)."""
+    """The serving drone of every user, fields (m, N)."""
 
-    server: Tensor  # int32, the number of the drone, -1: nobody's
+    server: Tensor  # int32, the number of the drone, -1: none
     sinr_db: Tensor  # of the link to it; -inf without one
 
 
 def associate(sinr: Tensor, *, min_sinr_db: float, max_users: int) -> Association:
-    """The stable matching: no user and drone would both rather have each other.
+    """Return the stable matching of users and drones: no user and drone prefer each other to their partners.
 
-    Free users ask the best drone that would take them, and it keeps its best. Every chain of refusals visits
-    a drone once, so n rounds suffice; where only one drone can be above the noise of the others, one does.
+    Free users apply to the best drone that would accept them, and it keeps its best ones. Every chain of
+    refusals visits a drone once, so n passes suffice, and one if only one drone can be above the noise.
     """
     drones, users, envs = sinr.shape
-    rounds = 1 if min_sinr_db >= 0.0 else drones
+    passes = 1 if min_sinr_db >= 0.0 else drones
     found = Association(
         torch.full((users, envs), -1, dtype=torch.int32, device=sinr.device),
         torch.full_like(sinr[0], -torch.inf),
     )
-    bar = torch.full_like(sinr[:, 0], -torch.inf)  # (n, N), what a full drone's worst user has
-    for turn in range(rounds):
-        asked = found
+    bar = torch.full_like(sinr[:, 0], -torch.inf)  # (n, N), the worst link of a full drone
+    for number in range(passes):
+        applied = found
         for drone in range(drones):
             level = sinr[drone]
             takes = (level >= min_sinr_db) & (level > bar[drone]) & (found.server < 0)
-            better = takes & (level > asked.sinr_db)
-            asked = Association(
-                torch.where(better, drone, asked.server).to(torch.int32),
-                torch.where(better, level, asked.sinr_db),
+            better = takes & (level > applied.sinr_db)
+            applied = Association(
+                torch.where(better, drone, applied.server).to(torch.int32),
+                torch.where(better, level, applied.sinr_db),
             )
-        place = _places(asked)
-        kept = (asked.server >= 0) & (place < max_users)
+        rank = _ranks(applied)
+        kept = (applied.server >= 0) & (rank < max_users)
         found = Association(
-            torch.where(kept, asked.server, -1), torch.where(kept, asked.sinr_db, -torch.inf)
+            torch.where(kept, applied.server, -1), torch.where(kept, applied.sinr_db, -torch.inf)
         )
-        if turn + 1 < rounds:
-            bar = _bars(found, place, drones, max_users)
+        if number + 1 < passes:
+            bar = _thresholds(found, rank, drones, max_users)
     return found
 
 
 def quality(radio: Radio, level_db: Tensor) -> Tensor:
-    """How much better than needed links are, 0 to 1."""
+    """Return the margin of links over the least usable one, 0 to 1."""
     return ((level_db - radio.min_sinr_db) * (1.0 / _QUALITY_SPAN_DB)).clamp(0.0, 1.0)
 
 
 def capacity_mbps(radio: Radio, level_db: Tensor) -> Tensor:
-    """What links carry that have the whole band."""
+    """Return the capacity of links that have the whole band."""
     ratio = (level_db * (1.0 / _DECIBELS)).exp()
     return (radio.bandwidth_hz * 1e-6 / math.log(2.0)) * ratio.log1p()
 
 
 def of_each_drone(server: Tensor, drones: int, values: Tensor) -> Tensor:
-    """Sums (n, N) of what the users (m, N) of every drone have."""
+    """Return the sums (n, N) of the values (m, N) of every drone's users."""
     every = torch.arange(drones, dtype=torch.int32, device=server.device).unsqueeze(-1)
     return added(torch.where(server.unsqueeze(1) == every, values.unsqueeze(1), 0.0))
 
 
-def _places(asked: Association) -> Tensor:
-    """How many that ask the same drone are better, or as good and earlier; int32 (m, N)."""
-    server, level = asked
-    place = torch.zeros_like(server)
+def _ranks(applied: Association) -> Tensor:
+    """Return how many users at the same drone are better, or as good and earlier; int32 (m, N)."""
+    server, level = applied
+    rank = torch.zeros_like(server)
     number = torch.arange(server.shape[0], device=server.device).unsqueeze(-1)
     for other in range(server.shape[0]):
         ahead = (level[other] > level) | ((level[other] == level) & (number > other))
-        place = place + ((server[other] == server) & ahead).to(torch.int32)
-    return place
+        rank = rank + ((server[other] == server) & ahead).to(torch.int32)
+    return rank
 
 
-def _bars(found: Association, place: Tensor, drones: int, max_users: int) -> Tensor:
-    last = torch.where(place == max_users - 1, found.sinr_db, -torch.inf)
+def _thresholds(found: Association, rank: Tensor, drones: int, max_users: int) -> Tensor:
+    """Return the worst link of every full drone, -inf for the others, (n, N)."""
+    last = torch.where(rank == max_users - 1, found.sinr_db, -torch.inf)
     worst = [
         torch.where(found.server == drone, last, -torch.inf).amax(0) for drone in range(drones)
     ]

@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from navrl.envs.core import random, requirements
+from navrl.config import checks
+from navrl.envs.core import random
 from navrl.envs.navigation.sim.static_obstacles import FAR_M, StaticObstacles
 
 Bounds = tuple[float, float]
@@ -123,4 +124,4 @@ def _try(
 
 def require(group: str, maker: object, name: str, satisfied: bool, expected: str) -> None:
     """Raise a ValueError that names the option of the maker unless it is satisfied."""
-    requirements.require(f"{group}.{name}", getattr(maker, name), satisfied, expected)
+    checks.require(satisfied, f"{group}.{name}", getattr(maker, name), expected)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navrl.envs.core.requirements import require
+from navrl.config.checks import require, require_number
 from navrl.envs.navigation.maps.pcd import decode_pcd
 from navrl.envs.navigation.maps.png import decode_png
 from navrl.envs.navigation.sim.static_obstacles import Boxes, StaticObstacles, absent_cylinders
@@ -110,11 +110,11 @@ class Scale:
         """Self, or a ValueError that says which number is impossible."""
         for name in ("resolution_m", "height_step_m", "height_scale_m"):
             value = getattr(self, name)
-            require(f"{_SCALE}.{name}", value, 0.0 < value < math.inf, "a number more than 0")
+            require_number(f"{_SCALE}.{name}", value, above=0.0)
         usable = 0.0 <= self.ground_m < math.inf
-        require(f"{_SCALE}.ground_m", self.ground_m, usable, "0 or more")
+        require(usable, f"{_SCALE}.ground_m", self.ground_m, "0 or more")
         usable = len(self.origin_m) == 3 and all(math.isfinite(number) for number in self.origin_m)
-        require(f"{_SCALE}.origin_m", self.origin_m, usable, "x, y and z")
+        require(usable, f"{_SCALE}.origin_m", self.origin_m, "x, y and z")
         return self
 
 

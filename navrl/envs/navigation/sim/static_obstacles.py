@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.envs.core.requirements import require
+from navrl.config.checks import require, require_number
 
 FAR_M = 1e6  # where obstacles lie that are not there: no ray reaches them
 _MARGIN_M = 1e-3  # a position at the edge of a cell may be rounded into its neighbour
@@ -82,10 +82,10 @@ class Grid:
             ("world.cell_m", self.cell_m),
             ("env.sim.lidar.range_m", self.reach_m),
         ):
-            require(option, size, 0.0 < size < math.inf, "a number more than 0")
+            require_number(option, size, above=0.0)
         least_m = 2.0 * self.half_extent_m / _MOST_CELLS
         fine = f"{least_m:g} or more: each cell costs memory"
-        require("world.cell_m", self.cell_m, self.cell_m >= least_m, fine)
+        require(self.cell_m >= least_m, "world.cell_m", self.cell_m, fine)
 
     @property
     def side(self) -> int:

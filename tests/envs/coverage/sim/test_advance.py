@@ -232,7 +232,7 @@ def test_a_reward_for_relaying_needs_a_station():
         ("env.sim.horizon=0", r"env\.sim\.horizon = 0;"),
         ("env.sim.height_m=[90,90]", r"env\.sim\.height_m = \[90"),
         ("env.sim.side_m=-1", r"env\.sim\.side_m = -1"),
-        ("env.sim.users=ring", r"env\.sim\.users = ring; expected uniform or hotspot or cluster"),
+        ("env.sim.users=ring", r"env\.sim\.users = ring; expected one of uniform, hotspot"),
         ("env.sim.user_speed_mps=-1", r"env\.sim\.user_speed_mps = -1"),
     ],
 )

@@ -126,7 +126,7 @@ def test_worth_is_clipped_and_shared_in_proportion():
         ("env.sim.backhaul.max_hops=0", r"env\.sim\.backhaul\.max_hops = 0"),
         (
             "env.sim.backhaul.length=metres",
-            r"env\.sim\.backhaul\.length = metres; expected links or",
+            r"env\.sim\.backhaul\.length = metres; expected one of links, original",
         ),
     ],
 )

@@ -136,7 +136,7 @@ def test_sums_of_each_drone_by_hand():
     [
         (
             "env.sim.radio.channel=tunnel",
-            r"env\.sim\.radio\.channel = tunnel; expected free_space or urban or",
+            r"env\.sim\.radio\.channel = tunnel; expected one of free_space, urban",
         ),
         (
             "env.sim.radio.shadowing=per_episode",
