@@ -159,7 +159,6 @@ class Agent(Protocol):
 class Collector(Protocol):
     """An iterator over rollouts of an env under a policy."""
 
-    choice: str  # why this way of collecting was chosen, if the user left that open; else empty
     lag: int  # how many versions the collecting policy may be older than the learner's
 
     def __iter__(self) -> Iterator[TensorDictBase]:

@@ -1,18 +1,15 @@
-"""Collect rollouts of a policy in an env."""
+"""Collectors: gather rollouts of a policy in an env."""
 
-from navrl.collectors.automatic import automatic
-from navrl.collectors.chunked import ChunkedCollector, Compressed, OnHost, Plain
-from navrl.collectors.memory import TensorMemory
+from navrl.collectors.compressed import CompressedCollector
 from navrl.collectors.pipelined import PipelinedCollector
+from navrl.collectors.stepwise import StepwiseCollector
 from navrl.collectors.sync import SyncCollector
+from navrl.collectors.tensor_memory import TensorMemory
 
 __all__ = [
-    "ChunkedCollector",
-    "Compressed",
-    "OnHost",
+    "CompressedCollector",
     "PipelinedCollector",
-    "Plain",
+    "StepwiseCollector",
     "SyncCollector",
     "TensorMemory",
-    "automatic",
 ]

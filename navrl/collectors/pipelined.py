@@ -1,4 +1,4 @@
-"""collector=pipelined: the next rollout is collected while the last one is learned from."""
+"""collector=pipelined: collect the next rollout while the agent learns from the last one."""
 
 import contextlib
 import copy
@@ -17,14 +17,14 @@ from navrl.collectors.sync import SyncCollector
 
 
 class PipelinedCollector(SyncCollector):
-    """Yields (N, T) frames of the policy as it was an update before, but for the first.
+    """A collector of (N, T) frames of the policy before its last update, except for the first rollout.
 
-    A thread collects within `ahead` and never outside of it: there with a copy of the weights that nobody
-    changes, into a buffer that nobody reads. So whoever changes or saves the env meets it at rest.
+    A thread collects within `ahead` and never outside of it: with a copy of the weights that nobody changes,
+    into a buffer that nobody reads. So code outside of it changes or saves an env that is at rest.
     """
 
     lag = 1
-    _final_rollout: TensorDictBase  # TorchRL's buffer, which the next rollout is written to
+    _final_rollout: TensorDictBase  # TorchRL's buffer for the next rollout
 
     def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
         self._stopping = threading.Event()
@@ -45,13 +45,13 @@ class PipelinedCollector(SyncCollector):
         self._times: dict[str, float] = {}
 
     def iterator(self) -> Iterator[TensorDictBase]:
-        """Rollouts that carry the version of the policy that collected them."""
+        """Yield rollouts that carry the version of the policy that collected them."""
         while (rollout := self._next()) is not None:
             yield rollout
 
     @contextlib.contextmanager
     def ahead(self) -> Iterator[None]:
-        """Collect the next rollout beside what is done within; both are finished at the end."""
+        """Collect the next rollout while the body runs; both are finished at the end."""
         if self._ready is not None:  # it is there already
             yield
             return
@@ -75,7 +75,7 @@ class PipelinedCollector(SyncCollector):
         return rollout
 
     def _prepare(self) -> None:
-        """The newest weights, and the buffer that was learned from before the last one."""
+        """Take the newest weights, and the buffer of the rollout before the last one."""
         self.policy.load_state_dict(self._learner.state_dict())
         self.policy.version = getattr(self._learner, "version", 0)
         self._final_rollout, self._spare = self._spare, self._final_rollout
@@ -87,12 +87,12 @@ class PipelinedCollector(SyncCollector):
         return rollout
 
     def metrics(self) -> dict[str, float]:
-        """Seconds that the thread has collected, and that learning had to wait for it."""
+        """Return the seconds that the thread collected, and that learning waited for it."""
         times, self._times = self._times, {}
         return times
 
     def runtime_state(self) -> dict[str, Any]:
-        """Also what was collected ahead: its weights are gone, so it could not be collected again."""
+        """Include the rollout collected ahead: its weights are gone, so it could not be collected again."""
         state = super().runtime_state()
         if self._ready is not None:
             version = self._ready.get_non_tensor("policy_version")
@@ -101,7 +101,7 @@ class PipelinedCollector(SyncCollector):
         return state
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
-        """The inverse of runtime_state; a checkpoint of another collector holds nothing ahead."""
+        """Restore what runtime_state returned; a checkpoint of another collector holds nothing ahead."""
         super().load_runtime_state(runtime)
         ahead = runtime.get("ahead")
         if ahead is not None:

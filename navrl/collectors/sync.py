@@ -9,18 +9,16 @@ from torchrl.collectors import Collector
 from torchrl.data import Composite
 from torchrl.envs import EnvBase
 
+from navrl.config.checks import require_whole
+
 
 class SyncCollector(Collector):
-    """Yields (N, T) frames of one policy version; read-only, refilled by the next iteration."""
+    """A collector of (N, T) frames of one policy version; read-only, refilled by the next iteration."""
 
-    choice = ""  # why it is this collector, if the user left that open
-    lag = 0  # how many versions older than the learner's the policy is that collected
+    lag = 0  # versions by which the collecting policy is older than the learner's
 
     def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
-        if rollout_steps < 1:
-            raise ValueError(
-                f"rollout_steps = {rollout_steps}; expected 1 or more; change rollout_steps"
-            )
+        require_whole("rollout_steps", rollout_steps, 1)
         super().__init__(
             env,
             policy,
@@ -35,26 +33,26 @@ class SyncCollector(Collector):
         )
 
     def iterator(self) -> Iterator[TensorDictBase]:
-        """Rollouts that carry the version of the policy that collected them."""
+        """Yield rollouts that carry the version of the policy that collected them."""
         for rollout in super().iterator():
             version = getattr(self.policy, "version", 0)
             # A shallow copy: keys that a user adds or pops never reach the buffer.
             yield rollout.copy().set_non_tensor("policy_version", version)
 
     def ahead(self) -> contextlib.AbstractContextManager[None]:
-        """What may be collected beside learning from the last rollout: nothing."""
+        """Collect nothing: this collector never works while the agent learns."""
         return contextlib.nullcontext()
 
     def metrics(self) -> dict[str, float]:
-        """What this way of collecting costs, since it was asked last: nothing of its own."""
+        """Return no metrics: this collector has no costs of its own."""
         return {}
 
     def runtime_state(self) -> dict[str, Any]:
-        """What the next step starts from; with the env's state, collection goes on bit for bit."""
+        """Return the frame that the next step starts from; with the env's state, collection is bit-exact."""
         return {"carrier": self._carrier.exclude("next").to_dict()}
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
-        """The inverse of runtime_state."""
+        """Restore what runtime_state returned."""
         shape, device = self.env.batch_size, self.env.device
         self._carrier = TensorDict(runtime["carrier"], batch_size=shape, device=device)
         for name, spec in self.env.observation_spec.items():

@@ -190,7 +190,7 @@ def _homes(group: str, config_name: str) -> list[str]:
 
 
 def _options_with(key: str, config_name: str) -> list[str]:
-    """The options of a key's group, such as collector for collector.memory_mb, that have this key."""
+    """The options of a key's group, such as collector for collector.threads, that have this key."""
     group = key.partition(".")[0]
     if config_name != "train" or "." not in key or not group_options(group):
         return []

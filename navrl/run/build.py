@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     AGENTS: tuple[type[contracts.Agent], ...] = (PPO, HMASD)
     COLLECTORS: tuple[type[contracts.Collector], ...] = (
-        *(collectors.SyncCollector, collectors.PipelinedCollector, collectors.ChunkedCollector),
+        *(collectors.SyncCollector, collectors.StepwiseCollector),
+        *(collectors.CompressedCollector, collectors.PipelinedCollector),
     )
     CURRICULA: tuple[type[contracts.Curriculum], ...] = (
         *(curriculum.Nothing, curriculum.Lessons, curriculum.Stages),

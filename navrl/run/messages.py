@@ -20,7 +20,6 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
     """What is about to run, on what, and where to."""
     frames = cfg.num_envs * cfg.rollout_steps
     compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
-    choice = f"{learners.collector.choice}\n" if learners.collector.choice else ""
     lessons = f"{learners.curriculum.summary}\n" if learners.curriculum.summary else ""
     return (
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
@@ -28,7 +27,7 @@ def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
         f"device {learners.env.device}, threads {torch.get_num_threads()}, "
         f"{learners.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
-        f"{choice}{lessons}{_horizon(cfg)}writing to {_short(run)}"
+        f"{lessons}{_horizon(cfg)}writing to {_short(run)}"
     )
 
 

@@ -143,9 +143,9 @@ def test_the_names_that_others_give_it_are_understood():
     ("override", "sentence"),
     [
         (
-            "collector.memory_mb=100",
-            "'collector.memory_mb' is an option of collector=auto; choose it, or leave "
-            "collector.memory_mb= out",
+            "collector.unpacked_share=0.5",
+            "'collector.unpacked_share' is an option of collector=compressed; choose it, or leave "
+            "collector.unpacked_share= out",
         ),
         (
             "env.reward_split=team",

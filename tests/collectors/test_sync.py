@@ -165,7 +165,7 @@ def test_a_policy_may_carry_a_memory(make_env, make_collector):
 
 def test_a_rollout_without_steps_is_refused(make_env, make_agent, make_collector):
     env = make_env()
-    with pytest.raises(ValueError, match="rollout_steps = 0; expected 1 or more"):
+    with pytest.raises(ValueError, match="rollout_steps = 0; expected a whole number, 1 or more"):
         make_collector(env, make_agent(env).policy, rollout_steps=0)
 
 

@@ -10,13 +10,12 @@ from navrl.envs.core.compiling import Compilation
 from navrl.run.messages import banner, first_iteration, going_on, next_commands
 
 
-def told(*overrides, iterations=3, choice=""):
+def told(*overrides, iterations=3):
     """The lines of the banner."""
     learners = SimpleNamespace(
         curriculum=SimpleNamespace(summary=""),
         env=SimpleNamespace(device="cpu"),
         agent=SimpleNamespace(precision="fp32"),
-        collector=SimpleNamespace(choice=choice),
     )
     return banner(compose("train", overrides), learners, Path("run"), iterations).splitlines()
 
@@ -45,11 +44,6 @@ def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentenc
 @pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
 def test_else_nothing_is_said_of_it(overrides):
     assert not any("discount" in line for line in told(*overrides))
-
-
-def test_a_collector_that_was_chosen_says_why():
-    assert "collector=stepwise: because" in told(choice="collector=stepwise: because")
-    assert "" not in told()
 
 
 def test_one_iteration_is_no_iterations():

@@ -1,13 +1,15 @@
-"""Tensor memory: frames in one TensorDict that was allocated once, the newest in place of the oldest."""
+"""Tensor memory: a ring of frames in one TensorDict that is allocated once."""
 
 import torch
 from tensordict import TensorDictBase
+
+from navrl.config.checks import require_whole
 
 
 class TensorMemory:
     """A ring of `capacity` frames along one axis: appended in batches, read as views of the memory itself.
 
-    What was read is overwritten when its turn comes, so it is valid until then.
+    The newest frames overwrite the oldest, so a view is valid until its frames are overwritten.
     """
 
     def __init__(
@@ -18,11 +20,8 @@ class TensorMemory:
         axis: int = 0,
         device: torch.device | str | None = None,
     ) -> None:
-        """Keys, shapes and dtypes are those of `example`, of one frame or more; and the device, if None."""
-        if capacity < 1:
-            raise ValueError(
-                f"capacity = {capacity}; expected 1 or more; ask for more room in the memory"
-            )
+        """Take keys, shapes, dtypes and, by default, the device of `example`, of one frame or more."""
+        require_whole("capacity", capacity, 1)
         self.capacity, self.axis = capacity, axis
         self._before = (slice(None),) * axis  # the axes in front of the ring's
         size = [*example.batch_size[:axis], capacity, *example.batch_size[axis + 1 :]]
@@ -40,12 +39,12 @@ class TensorMemory:
 
     @property
     def num_bytes(self) -> int:
-        """What it takes, however full it is."""
+        """Bytes of the whole memory, however full it is."""
         leaves = self._frames.values(include_nested=True, leaves_only=True)
         return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
 
     def append(self, frames: TensorDictBase) -> None:
-        """Add frames in their order. Of more than fit, the last ones stay."""
+        """Add frames in their order; if more come than fit, the last ones stay."""
         count = frames.batch_size[self.axis]
         skipped = max(0, count - self.capacity)
         start = (self._next + skipped) % self.capacity
@@ -59,7 +58,7 @@ class TensorMemory:
         self._length = min(self._length + count, self.capacity)
 
     def parts(self) -> list[TensorDictBase]:
-        """Views of all frames, oldest first: one, or two where they go on at the memory's beginning."""
+        """Return views of all frames, oldest first: one, or two if they wrap around the end of the memory."""
         first = (self._next - self._length) % self.capacity
         if first + self._length <= self.capacity:
             return [self._between(first, first + self._length)] if self._length else []
@@ -67,7 +66,5 @@ class TensorMemory:
 
     def _between(self, start: int, stop: int) -> TensorDictBase:
         if (start, stop) == (0, self.capacity):
-            return (
-                self._frames.copy()
-            )  # the same tensors; keys that somebody adds never get in here
+            return self._frames.copy()  # the same tensors; keys added to the copy never get in here
         return self._frames[(*self._before, slice(start, stop))]

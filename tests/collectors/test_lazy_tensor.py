@@ -9,28 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from navrl.collectors import rows as rows_module
-from navrl.collectors.leaves import Leaf, Place
-from navrl.collectors.rows import CompressedRows, HostRows, NextRows
+from navrl.collectors import compressed
+from navrl.collectors.compressed import CompressedRows, NextRows
+from navrl.collectors.lazy_tensor import LazyTensor, RowRange
 
 STEPS, ROW = 6, (2, 3)
 EXECUTOR = ThreadPoolExecutor(2)
 
 
-@pytest.fixture(params=["compressed", "host"])
-def make_rows(request):
-    if request.param == "host":
-        return lambda: HostRows(steps=STEPS)
-    return lambda: CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2)
-
-
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(rows_module, "_BLOCK_BYTES", 150)  # so that a few envs fill several
+    monkeypatch.setattr(compressed, "_BLOCK_BYTES", 150)  # so that a few envs fill several
 
 
 def plain(num_envs, dtype=torch.float32):
-    """A leaf and what follows it; here and there an episode ends, one value is NaN, one a minus zero."""
+    """A tensor and the same in "next"; here and there an episode ends, one value is NaN, one a minus zero."""
     draw = torch.Generator().manual_seed(num_envs)
     now = torch.randint(0, 3, (num_envs, STEPS + 1, *ROW), generator=draw)
     after = now[:, 1:].clone()
@@ -42,9 +35,9 @@ def plain(num_envs, dtype=torch.float32):
     return now, after
 
 
-def kept(make_rows, now, after, pieces=(2, 1, 3)):
+def kept(now, after, pieces=(2, 1, 3)):
     """Both, appended a few steps at a time."""
-    rows = make_rows()
+    rows = CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2)
     following = NextRows(rows, steps=STEPS)
     for piece, then in zip(now.split(pieces, 1), after.split(pieces, 1), strict=True):
         rows.append(piece)
@@ -57,10 +50,10 @@ def same_bits(one, other):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int64, torch.bfloat16])
-def test_rows_by_their_numbers_are_those_of_the_tensor(make_rows, dtype):
+def test_rows_by_their_numbers_are_those_of_the_tensor(dtype):
     now, after = plain(7, dtype)
     index = torch.randperm(7 * STEPS, generator=torch.Generator().manual_seed(1))[:20]
-    for rows, tensor in zip(kept(make_rows, now, after), (now, after), strict=True):
+    for rows, tensor in zip(kept(now, after), (now, after), strict=True):
         expected = tensor.flatten(0, 1)[index]
         rows.at(index).zero_()  # theirs to write to, and nobody else's
         assert same_bits(rows.at(index), expected)
@@ -70,17 +63,17 @@ def test_rows_by_their_numbers_are_those_of_the_tensor(make_rows, dtype):
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 11])
-def test_a_leaf_is_the_tensor_whatever_is_asked(make_rows, num_envs):
+def test_a_lazy_tensor_is_the_tensor_under_every_operation(num_envs):
     now, after = plain(num_envs)
-    for rows, tensor in zip(kept(make_rows, now, after), (now, after), strict=True):
-        place = Place(first=0, steps=STEPS, leading=2, at_once=5)
-        leaf, flat = Leaf(rows, place, tensor.shape, tensor), tensor.flatten(0, 1)
+    for rows, tensor in zip(kept(now, after), (now, after), strict=True):
+        place = RowRange(first=0, steps=STEPS, leading=2, at_once=5)
+        leaf, flat = LazyTensor(rows, place, tensor.shape, tensor), tensor.flatten(0, 1)
         assert leaf.rows_at_once == 5
         assert same_bits(leaf.whole(), tensor)
         assert same_bits(leaf[:, 4], tensor[:, 4])
         lone = leaf.reshape(-1, *ROW)
-        assert isinstance(lone, Leaf)
-        assert isinstance(lone[3:7], Leaf)
+        assert isinstance(lone, LazyTensor)
+        assert isinstance(lone[3:7], LazyTensor)
         assert same_bits(lone[3:5][1:] + 0.0, flat[3:5][1:] + 0.0)
         assert same_bits(torch.cat([part.whole() for part in lone.split(4)]), flat)
         assert same_bits(lone[2:].index_select(0, torch.tensor([3, 0])), flat[[5, 2]])
@@ -92,35 +85,37 @@ def test_a_leaf_is_the_tensor_whatever_is_asked(make_rows, num_envs):
         assert same_bits(lone.flatten(1), flat.flatten(1))
 
 
-def test_rows_by_their_numbers_make_no_others(make_rows, monkeypatch):
+def test_rows_by_their_numbers_make_no_others(monkeypatch):
     now, after = plain(4)
-    rows, _ = kept(make_rows, now, after)
-    lone = Leaf(rows, Place(first=0, steps=STEPS, leading=1, at_once=5), (4 * STEPS, *ROW), now)
-    monkeypatch.delattr(Leaf, "whole")
+    rows, _ = kept(now, after)
+    lone = LazyTensor(
+        rows, RowRange(first=0, steps=STEPS, leading=1, at_once=5), (4 * STEPS, *ROW), now
+    )
+    monkeypatch.delattr(LazyTensor, "whole")
     chosen = TensorDict({"scan": lone}, [4 * STEPS])[torch.tensor([7, 0])]
     assert same_bits(chosen["scan"], now.flatten(0, 1)[[7, 0]])
 
 
 @given(st.data())
-def test_any_cut_of_a_leaf_is_the_cut_of_the_tensor(data):
+def test_any_cut_of_a_lazy_tensor_is_the_cut_of_the_tensor(data):
     now, after = plain(4)
-    rows, _ = kept(lambda: CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2), now, after)
+    rows, _ = kept(now, after)
     frames = TensorDict({"seen": {"scan": now}}, batch_size=[4, STEPS])
-    place = Place(first=0, steps=STEPS, leading=2, at_once=1)
-    packed = TensorDict({"seen": {"scan": Leaf(rows, place, now.shape, now)}}, [4, STEPS])
+    place = RowRange(first=0, steps=STEPS, leading=2, at_once=1)
+    packed = TensorDict({"seen": {"scan": LazyTensor(rows, place, now.shape, now)}}, [4, STEPS])
     start = data.draw(st.integers(0, 3))
     stop = data.draw(st.integers(start + 1, 4))
     one, other = (each[start:stop].reshape(-1) for each in (frames, packed))
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(one))] * 2)))
     one, other = (each[start:stop]["seen", "scan"] for each in (one, other))
-    assert isinstance(other, Leaf)
+    assert isinstance(other, LazyTensor)
     assert one.shape == other.shape
     assert same_bits(other.whole(), one.contiguous())
 
 
-def test_what_follows_costs_only_the_rows_that_differ(make_rows):
+def test_what_follows_costs_only_the_rows_that_differ():
     now, after = plain(7)
-    _, following = kept(make_rows, now, after)
+    _, following = kept(now, after)
     own = 7 + 1 + 1  # the last step of every env; an end of an episode; a minus zero
     assert following.num_bytes == own * (8 + 6 * 4)
 
@@ -138,12 +133,12 @@ def test_zeros_are_kept_in_few_bytes_and_noise_in_no_more_than_its_own():
 
 def test_rows_of_a_rollout_that_was_replaced_are_refused():
     now, after = plain(3)
-    rows, _ = kept(lambda: CompressedRows(steps=STEPS, executor=EXECUTOR, threads=2), now, after)
+    rows, _ = kept(now, after)
     rows.clear()
-    with pytest.raises(RuntimeError, match="these frames are no more"):
+    with pytest.raises(RuntimeError, match="these frames are gone"):
         rows.at(torch.tensor([0]))
     rows.append(now[:, :2])
-    with pytest.raises(RuntimeError, match="these frames are no more"):
+    with pytest.raises(RuntimeError, match="these frames are gone"):
         rows.at(torch.tensor([0]))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from navrl.collectors.memory import TensorMemory
+from navrl.collectors.tensor_memory import TensorMemory
 
 ENVS, AGENTS = 3, 2
 
@@ -94,5 +94,5 @@ def test_the_device_may_be_another_one():
 
 
 def test_no_room_at_all_is_refused():
-    with pytest.raises(ValueError, match="capacity = 0; expected 1 or more"):
+    with pytest.raises(ValueError, match="capacity = 0; expected a whole number, 1 or more"):
         TensorMemory(frames(0, 1, 0), capacity=0)

@@ -1,15 +1,14 @@
-"""collector=stepwise, host and compressed: the run that collector=sync makes, in less memory."""
+"""collector=stepwise and compressed: the run of collector=sync, in less memory."""
 
 import pytest
 import torch
 
-from navrl.collectors.leaves import Leaf
-from navrl.collectors.sync import SyncCollector
+from navrl.collectors.lazy_tensor import LazyTensor
 from navrl.config.compose import build, compose
 from tests.small_fight import NUM_ENVS, STEPS
 
-OPTIONS = ("stepwise", "host", "compressed")
-REFERENCE = {}  # what sync makes, once for all
+OPTIONS = ("stepwise", "compressed")
+REFERENCE = {}  # the run of sync, made once
 
 
 def collector_of(option, env, policy, *overrides, steps=STEPS, iterations=3):
@@ -56,7 +55,7 @@ def test_weights_metrics_and_frames_are_those_of_sync_to_the_bit(train, option, 
     if "sync" not in REFERENCE:
         REFERENCE["sync"] = train("sync")
     wanted = REFERENCE["sync"]
-    more = () if option == "stepwise" else (f"collector.form.plain_share={share}",)
+    more = () if option == "stepwise" else (f"collector.unpacked_share={share}",)
     found = train(option, "collector.steps_at_once=4", *more)  # of 6 steps, 3 at a time
     assert same(found[0].state_dict(), wanted[0].state_dict())
     assert found[1] == wanted[1]
@@ -83,11 +82,10 @@ def test_going_on_is_going_on_with_sync(option, make_env, make_agent):
     assert torch.equal(found["action"], expected["action"])
 
 
-@pytest.mark.parametrize("option", ["host", "compressed"])
-def test_what_is_kept_elsewhere_is_a_leaf_and_the_rest_is_not(option, make_env, make_agent):
+def test_compressed_tensors_are_lazy_and_the_rest_is_not(make_env, make_agent):
     env = make_env()
-    rollout = next(iter(collector_of(option, env, make_agent(env).policy)))
-    leaves = {key for key, leaf in rollout.items(True, True) if isinstance(leaf, Leaf)}
+    rollout = next(iter(collector_of("compressed", env, make_agent(env).policy)))
+    leaves = {key for key, leaf in rollout.items(True, True) if isinstance(leaf, LazyTensor)}
     kept = {("observation", "ego"), "episode"}
     assert leaves == kept | {("next", *((key,) if key == "episode" else key)) for key in kept}
 
@@ -141,12 +139,18 @@ def test_a_rollout_may_be_written_to_disk(tmp_path, make_env, make_agent):
     ("override", "message"),
     [
         (
-            "collector.form.keys=[observation,heading]",
-            "collector.form.keys names heading, and the env tells",
+            "collector.keys=[observation,heading]",
+            "collector.keys names heading, and the env observes",
         ),
-        ("collector.form.plain_share=0", "plain_share = 0; expected more than 0"),
-        ("collector.form.threads=0", "threads = 0; expected 1 or more"),
-        ("collector.steps_at_once=0", "steps_at_once = 0; expected 1 or more"),
+        (
+            "collector.unpacked_share=0",
+            "collector.unpacked_share = 0; expected a finite number above 0",
+        ),
+        ("collector.threads=0", "collector.threads = 0; expected a whole number, 1 or more"),
+        (
+            "collector.steps_at_once=0",
+            "collector.steps_at_once = 0; expected a whole number, 1 or more",
+        ),
     ],
 )
 def test_options_that_mean_nothing_get_a_sentence(override, message, make_env, make_agent):
@@ -155,13 +159,8 @@ def test_options_that_mean_nothing_get_a_sentence(override, message, make_env, m
         collector_of("compressed", env, make_agent(env).policy, override)
 
 
-def test_a_team_is_told_to_collect_otherwise():
+def test_a_team_is_refused():
     cfg = compose("train", ["env=alice_and_bob", "compile=off"])
     env = build(cfg.env)(num_envs=NUM_ENVS, device="cpu", seed=0)
     with pytest.raises(ValueError, match="use collector=stepwise"):
         collector_of("compressed", env, None)
-
-
-def test_sync_is_not_one_of_them(make_env, make_agent):
-    env = make_env()
-    assert type(collector_of("sync", env, make_agent(env).policy)) is SyncCollector
