@@ -64,6 +64,9 @@ class Env(Protocol):
     def reset(self) -> TensorDictBase:
         """Begin an episode in every simulation."""
 
+    def step(self, tensordict: TensorDictBase, /) -> TensorDictBase:
+        """Advance by one decision without starting new episodes."""
+
     def step_and_maybe_reset(
         self, tensordict: TensorDictBase, /
     ) -> tuple[TensorDictBase, TensorDictBase]:

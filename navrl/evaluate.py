@@ -18,6 +18,7 @@ from navrl import __version__
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_main
 from navrl.config.compose import group_option, to_json
+from navrl.contracts import Agent, Env
 from navrl.run.intervals import Interval, mean_interval, wilson
 from navrl.run.options import MOST_ENVS, check_whole, check_writable, enough_memory, prepare_process
 from navrl.run.policies import (
@@ -94,7 +95,7 @@ def _write(output: Path | None, result: Mapping[str, Any]) -> None:
 
 
 @torch.no_grad()
-def play(env: Any, policy: Act, *, deterministic: bool) -> dict[str, list[float]]:
+def play(env: Env, policy: Act, *, deterministic: bool) -> dict[str, list[float]]:
     """The end of the first episode of every env, by statistic; no env plays a second one."""
     mode = ExplorationType.DETERMINISTIC if deterministic else ExplorationType.RANDOM
     tensordict = env.reset()
@@ -150,7 +151,7 @@ def table(metrics: Mapping[str, Interval]) -> str:
 
 
 def measure(
-    cfg: DictConfig, agent: Any, changes: Mapping[str, Any], *, seed: int
+    cfg: DictConfig, agent: Agent, changes: Mapping[str, Any], *, seed: int
 ) -> dict[str, float]:
     """eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
     config = examination(cfg, changes)
@@ -165,7 +166,7 @@ def measure(
     return found | {f"{name}_low": objective.low, f"{name}_high": objective.high}
 
 
-def measure_all(cfg: DictConfig, agent: Any, tell: Callable[[str], None]) -> dict[str, float]:
+def measure_all(cfg: DictConfig, agent: Agent, tell: Callable[[str], None]) -> dict[str, float]:
     """eval/<opponent>/<statistic> against every name in eval_opponents, told line by line.
 
     An env without opponents is played once, under the name of the env. Lessons were passed and `best` was

@@ -7,12 +7,13 @@ from tensordict.nn import TensorDictModuleBase
 
 from navrl.agents.core.team import action_of, frames_of, group_of, in_group
 from navrl.agents.networks.heads import head_for
+from navrl.contracts import Env, ScriptedEnv
 
 
 class ScriptedPolicy(TensorDictModuleBase):
     """A pilot that reads the env's simulator state; every env must play one episode only."""
 
-    def __init__(self, *, env: Any, pilot: Any) -> None:
+    def __init__(self, *, env: ScriptedEnv, pilot: Any) -> None:
         super().__init__()
         self.in_keys: list[Any] = []  # it looks at the simulator, not at the observation
         self.out_keys = [env.action_key]
@@ -27,7 +28,7 @@ class ScriptedPolicy(TensorDictModuleBase):
 class RandomPolicy(TensorDictModuleBase):
     """Uniform over the actions that the mask allows, for every agent."""
 
-    def __init__(self, *, env: Any) -> None:
+    def __init__(self, *, env: Env) -> None:
         super().__init__()
         self._group = group_of(env.observation_spec)
         self._head = head_for(action_of(env.action_spec, self._group))

@@ -7,13 +7,14 @@ from typing import Any
 
 from tensordict import TensorDictBase
 
+from navrl.contracts import Env
 from navrl.envs.combat.opponents.league import League
 
 
 class Nothing:
     """No lesson, no league."""
 
-    def __init__(self, *, env: Any, **_: Any) -> None:
+    def __init__(self, *, env: Env, **_: Any) -> None:
         if isinstance(getattr(env, "opponent", None), League):
             warnings.warn(
                 "opponent=league with curriculum=none: nobody is in the league, so the scripts fly in every "

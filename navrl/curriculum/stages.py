@@ -1,13 +1,13 @@
 """Harder worlds, one stage after another; who forgets goes back to an easier one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tensordict import TensorDictBase
 
+from navrl.contracts import Note, StagedEnv
 from navrl.envs.navigation.worlds.pool import Difficulty
 
-Tell = Callable[[str], None]  # says a sentence to the user
 STAGE = "curriculum/stage"  # the metric, counted from 1
 
 
@@ -26,7 +26,7 @@ class Stages:
         episodes: int,
         promote_at: float,
         fall_back_at: float,
-        env: Any,
+        env: StagedEnv,
         **_: Any,  # what other curricula need
     ) -> None:
         _require("stages", dict(stages), bool(stages), "one or more")
@@ -61,12 +61,12 @@ class Stages:
         return f"stages {', '.join(self.names)}; now {self.stage + 1} {self.names[self.stage]}"
 
     def after(
-        self, iteration: int, frames: int, rollout: TensorDictBase, tell: Tell
+        self, iteration: int, frames: int, rollout: TensorDictBase, note: Note
     ) -> dict[str, float]:
         """Count the episodes that have ended; metrics of the stage."""
         self._count(rollout)
         if self.seen >= self.episodes:
-            self._decide(f"after {frames:,} frames", tell)
+            self._decide(f"after {frames:,} frames", note)
         return {STAGE: self.stage + 1.0, "curriculum/success": self.rate}
 
     def _count(self, rollout: TensorDictBase) -> None:
@@ -79,13 +79,13 @@ class Stages:
                 share = 1.0 / min(self.seen, self.episodes)  # a mean at first, then it forgets
                 self.rate += share * (success - self.rate)
 
-    def _decide(self, when: str, tell: Tell) -> None:
+    def _decide(self, when: str, note: Note) -> None:
         name, rate = self.names[self.stage], f"{self._env.objective} {self.rate:.3f}"
         if self.rate > self.promote_at and self.stage + 1 < len(self.stages):
-            tell(f"stage {name!r} is passed {when} ({rate}): next {self.names[self.stage + 1]!r}")
+            note(f"stage {name!r} is passed {when} ({rate}): next {self.names[self.stage + 1]!r}")
             self._begin(self.stage + 1)
         elif self.rate < self.fall_back_at and self.stage > 0:
-            tell(
+            note(
                 f"stage {name!r} is too hard {when} ({rate}): back to {self.names[self.stage - 1]!r}"
             )
             self._begin(self.stage - 1)

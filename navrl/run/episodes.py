@@ -1,11 +1,10 @@
 """What the episodes that ended in a rollout were like."""
 
-from typing import Any
-
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from navrl.contracts import Env
 from navrl.run.intervals import wilson
 
 
@@ -20,7 +19,7 @@ def episode_sums(rollout: TensorDictBase) -> Tensor:
     return torch.cat([done.sum().reshape(1).to(sums.dtype), sums]).to("cpu", non_blocking=True)
 
 
-def episode_metrics(env: Any, counted: Tensor) -> dict[str, float]:
+def episode_metrics(env: Env, counted: Tensor) -> dict[str, float]:
     """Means over the ended episodes, by name; only their count when there are none."""
     count, *totals = counted.tolist()
     metrics = {"episode/count": count}

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -16,6 +16,8 @@ from tensordict import TensorDictBase
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
 from navrl.config.checks import ConfigError, did_you_mean
 from navrl.config.compose import build, compose, compose_all, from_json, group_option, group_options
+from navrl.contracts import Agent, Env, ScriptedEnv
+from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, Seat
 from navrl.run.options import pick_device
 from navrl.storage.checkpoint import check_fits, load
@@ -124,7 +126,7 @@ def made(what: str, make: Callable[..., Any], **given: Any) -> Any:
     return make(**given)
 
 
-def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Any) -> Act:
+def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, env: Env) -> Act:
     """The policy of that name, made for `env`."""
     if state is not None:
         agent = made(
@@ -147,7 +149,9 @@ def build_policy(policy: str, config: DictConfig, state: dict[str, Any] | None, 
             f"env '{env.name}' has no scripted policies but '{SCRIPTED}random', and got '{policy}'; "
             "choose that one or a checkpoint"
         )
-    return ScriptedPolicy(env=env, pilot=build(scripted_option(env.scripted_group, name)))
+    return ScriptedPolicy(
+        env=cast(ScriptedEnv, env), pilot=build(scripted_option(env.scripted_group, name))
+    )
 
 
 def scripted_option(group: str, name: str) -> Any:
@@ -180,7 +184,7 @@ def build_env(
     return env
 
 
-def load_agent(agent: Any, state: Mapping[str, Any], origin: str) -> None:
+def load_agent(agent: Agent, state: Mapping[str, Any], origin: str) -> None:
     """The agent's saved state into `agent`, after a look at every name and shape."""
     for name in ("policy", "critic"):
         check_fits(getattr(agent, name).state_dict(), state["agent"][name], origin)
@@ -220,11 +224,11 @@ def pin_opponent(config: DictConfig) -> None:
             config.opponent.checkpoint = str(find(str(reference), OUTPUTS))
 
 
-def install_opponent(env: Any) -> None:
+def install_opponent(env: Env) -> None:
     """Where the opponent is a checkpoint, its policy; it sees and acts as it was trained to."""
-    opponent = getattr(env, "opponent", None)
-    if not isinstance(opponent, Frozen):
+    if not (isinstance(env, CombatEnv) and isinstance(env.opponent, Frozen)):
         return
+    opponent = env.opponent
     with _about_opponent(opponent.checkpoint), torch.random.fork_rng(devices=[]):
         path = find(opponent.checkpoint, OUTPUTS)
         state = load(path)
