@@ -53,13 +53,16 @@ class Env(Protocol):
     rate_names: tuple[str, ...]  # statistics that are 0 or 1, so that Wilson's interval applies
     counted_when: Mapping[str, str]  # statistic: the rate whose episodes alone it is averaged over
     scripted_group: str | None  # conf group whose options can act in place of a policy
-    curriculum_advice: str  # a warning for training here without a curriculum, or empty
     compile_mode: str | bool  # auto | on | off
     device: torch.device
     batch_size: torch.Size
     action_key: Any  # nested key of the action
     observation_spec: Any  # torchrl Composite
     action_spec: Any  # torchrl TensorSpec
+
+    @property
+    def curriculum_advice(self) -> str:
+        """Return a warning about training here without a curriculum, or nothing."""
 
     def reset(self) -> TensorDictBase:
         """Begin an episode in every simulation."""

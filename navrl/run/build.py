@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         *(collectors.CompressedCollector, collectors.PipelinedCollector),
     )
     CURRICULA: tuple[type[contracts.Curriculum], ...] = (
-        *(curriculum.Nothing, curriculum.Lessons, curriculum.Stages),
+        *(curriculum.NoCurriculum, curriculum.Lessons, curriculum.Stages),
     )
     LESSON_ENVS: tuple[type[contracts.LessonEnv], ...] = (CombatEnv,)
     LOGGERS: tuple[type[contracts.Logger], ...] = (

@@ -45,9 +45,9 @@ def test_what_was_to_be_low_is_no_reason_to_go_back():
 
 def test_it_sees_means_and_ratios_of_means():
     whole = {"kill": 0.4, "kills": 0.8, "launches": 1.2, "win": 0.7}
-    found = gate({"kill": 0.3}, {"launches_per_kills": 1.5}).seen(whole)
+    found = gate({"kill": 0.3}, {"launches_per_kills": 1.5}).values(whole)
     assert found == {"kill": 0.4, "launches_per_kills": pytest.approx(1.5)}
-    nobody = gate({}, {"launches_per_kills": 1.5}).seen({"kills": 0.0, "launches": 0.0})
+    nobody = gate({}, {"launches_per_kills": 1.5}).values({"kills": 0.0, "launches": 0.0})
     assert nobody == {"launches_per_kills": math.inf}
 
 
@@ -65,9 +65,9 @@ def test_the_worst_opponent_is_the_one_with_the_lowest_mean():
 def test_it_tells_what_it_asks_for_and_what_came_of_it():
     asked = gate({"worst_win": 0.9}, {"launches_per_kills": 1.5})
     seen = {"worst_win": 0.25, "win_against_ace": 1.0, "win_against_bob": 0.25}
-    assert asked.told({**seen, "launches": 1.2, "kills": 0.8}) == (
+    assert asked.describe({**seen, "launches": 1.2, "kills": 0.8}) == (
         "worst_win 0.25 (0.9 or more: ace 1, bob 0.25), launches_per_kills 1.5 (1.5 or less)"
     )
-    none = gate({}, {"launches_per_kills": 1.5}).told({**seen, "launches": 1.0, "kills": 0.0})
+    none = gate({}, {"launches_per_kills": 1.5}).describe({**seen, "launches": 1.0, "kills": 0.0})
     assert none == "launches_per_kills no kills (1.5 or less)"
-    assert gate({"win": 0.5}).told({"win": 0.125}) == "win 0.125 (0.5 or more)"
+    assert gate({"win": 0.5}).describe({"win": 0.125}) == "win 0.125 (0.5 or more)"

@@ -1,4 +1,4 @@
-"""What lessons may not say is found before a run begins."""
+"""Impossible lessons are refused before a run begins."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.lessons import Lesson
-from tests.curriculum.desk import School, lesson
+from tests.curriculum.fakes import Course, lesson
 
 
 def changed(**changes):
@@ -16,7 +16,7 @@ def changed(**changes):
         "opponents": {"a": 1.0},
         "reward": {"outcome": 1.0},
         "gate": Gate(at_least={"win": 0.9}, at_most={}, slack=0.1),
-        "examined": None,
+        "gate_opponents": None,
         "league": False,
         "at_most_frames": None,
     }
@@ -36,7 +36,7 @@ def asking(at_least=None, at_most=None, slack=0.1):
             changed(reward={"kills": 1.0}),
             r"\.reward names 'kills'; expected some of outcome, launch",
         ),
-        (changed(examined={"c": 1.0}), r"\.examined names 'c'; expected some of a, b"),
+        (changed(gate_opponents={"c": 1.0}), r"\.gate_opponents names 'c'; expected some of a, b"),
         (changed(scenarios={}), r"\.scenarios = {}; expected weights of 0 or more, not all 0"),
         (
             changed(opponents={"a": 0.0}),
@@ -52,7 +52,7 @@ def asking(at_least=None, at_most=None, slack=0.1):
         (changed(reward={"outcome": None}), r"\.reward = .* expected finite numbers"),
         (
             changed(gate={"at_least": {}}),
-            r"\.gate is a dict; expected _target_: navrl\.curriculum\.gate",
+            r"\.gate is a dict; expected _target_: navrl\.curriculum\.Gate",
         ),
         (changed(opponents=5), r"\.opponents = 5; expected numbers by name"),
         (changed(reward=None), r"\.reward = None; expected numbers by name"),
@@ -62,7 +62,7 @@ def asking(at_least=None, at_most=None, slack=0.1):
         ),
         (
             {"gate": None},
-            r" is a dict; expected _target_: navrl\.curriculum\.lessons\.Lesson in it",
+            r" is a dict; expected _target_: navrl\.curriculum\.Lesson in it",
         ),
         (
             asking({"wins": 0.5}),
@@ -76,27 +76,29 @@ def asking(at_least=None, at_most=None, slack=0.1):
         (asking({"win": "high"}), r"\.gate\.at_least\.win = high; expected a rate from 0 to 1"),
         (asking({"win": 0.9}, {"win": 0.8}), r"\.gate wants win of at least 0\.9 and at most 0\.8"),
         (asking({"win": 0.9}, slack=-0.1), r"\.gate\.slack = -0\.1; expected 0 or more"),
-        (changed(at_most_frames=0), r"\.at_most_frames = 0; expected a whole number of 1 or more"),
+        (changed(at_most_frames=0), r"\.at_most_frames = 0; expected a whole number, 1 or more"),
         (changed(at_most_frames=1.5e6), r"\.at_most_frames = 1500000\.0; expected a whole number"),
     ],
 )
 def test_an_impossible_lesson_is_refused_at_the_start_wherever_it_stands(wrong, sentence):
     with pytest.raises(ValueError, match=rf"^curriculum\.lessons\.lesson1{sentence}") as refused:
-        School(lesson(0), wrong)
+        Course(lesson(0), wrong)
     assert "\n" not in str(refused.value)
 
 
 def test_the_worst_of_a_few_episodes_is_refused():
-    # Of the desk's 100 episodes 30 meet b, and then 25.
+    # Of the 100 episodes 30 meet b, and then 25.
     worst = Gate(at_least={"win": 0.9, "worst_win": 0.8}, at_most={}, slack=0.1)
-    School(changed(gate=worst, examined={"a": 0.7, "b": 0.3}))
-    School(changed(gate=worst, examined={"a": 5.0, "b": 0.0}))
-    School(changed(examined={"a": 100.0, "b": 1.0}))  # a mean of all does not ask who is worst
+    Course(changed(gate=worst, gate_opponents={"a": 0.7, "b": 0.3}))
+    Course(changed(gate=worst, gate_opponents={"a": 5.0, "b": 0.0}))
+    Course(
+        changed(gate_opponents={"a": 100.0, "b": 1.0})
+    )  # a mean of all does not ask who is worst
     with pytest.raises(ValueError, match="worst_win") as refused:
-        School(changed(gate=worst, examined={"a": 3.0, "b": 1.0}))
+        Course(changed(gate=worst, gate_opponents={"a": 3.0, "b": 1.0}))
     place = "curriculum.lessons.lesson0.gate"
     assert str(refused.value) == (
-        f"{place} asks for worst_win, but 25 of 100 episodes meet b; expected 30 or more; "
+        f"{place} has a bound on worst_win, but 25 of 100 episodes meet b; expected 30 or more; "
         f"set num_envs=120 or change {place}"
     )
 
@@ -104,6 +106,6 @@ def test_the_worst_of_a_few_episodes_is_refused():
 @pytest.mark.parametrize("options", [{"check_every": 0}, {"check_every": -3}])
 def test_a_curriculum_that_never_asks_is_refused(options):
     with pytest.raises(ValueError, match="change curriculum"):
-        School(lesson(0), **options)
+        Course(lesson(0), **options)
     with pytest.raises(ValueError, match="with 0 lessons"):
-        School()
+        Course()

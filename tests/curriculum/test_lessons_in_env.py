@@ -10,8 +10,8 @@ from navrl.curriculum.gate import Gate
 from navrl.curriculum.lessons import Lesson, Lessons
 from navrl.evaluate import play
 from navrl.storage.compare import differences
-from tests.curriculum.desk import Bench
-from tests.curriculum.school import SCRIPTS, make_agent, make_env
+from tests.curriculum.fakes import FakeLeague
+from tests.curriculum.league_env import SCRIPTS, make_agent, make_env
 
 
 def real(env, *, scenarios, opponents, league=None):
@@ -21,7 +21,7 @@ def real(env, *, scenarios, opponents, league=None):
         opponents=opponents,
         reward={"outcome": 0.0, "attack": 3.0},
         gate=Gate(at_least={"win": 1.0}, at_most={"launches_per_kills": 0.0}, slack=0.1),
-        examined={"pursuit": 1.0},
+        gate_opponents={"pursuit": 1.0},
         league=False,
         at_most_frames=None,
     )
@@ -35,7 +35,7 @@ def real(env, *, scenarios, opponents, league=None):
     lessons = Lessons(
         lessons={"only": only},
         check_every=2,
-        self_play=league or Bench(),
+        self_play=league or FakeLeague(),
         env=env,
         measure=measure,
         agent=agent,

@@ -17,14 +17,14 @@ class Worlds:
     objective = "success"
 
     def __init__(self):
-        self.asked, self.started = [], 0
+        self.evaluated, self.started = [], 0
 
     def check_difficulty(self, prefix, difficulty):
         difficulty.checked(prefix, HARDEST)
 
     def set_stages(self, stages, shares):
         assert stages == [EASY, HARD, HARDEST]
-        self.asked.append(dict(shares))
+        self.evaluated.append(dict(shares))
 
     def start_over(self):
         self.started += 1
@@ -58,7 +58,7 @@ def test_enough_successes_lead_to_the_next_stage_and_some_old_worlds_stay():
     env = Worlds()
     metrics, said = learn(make(env), ended(0, 9, 1))
     assert metrics["curriculum/stage"] == 2.0
-    assert env.asked == [{0: 1.0}, {0: 0.2, 1: 0.8}]
+    assert env.evaluated == [{0: 1.0}, {0: 0.2, 1: 0.8}]
     assert "'easy' is passed after 1,000 frames (success 0.900): next 'hard'" in said[0]
 
 
@@ -81,7 +81,7 @@ def test_who_fails_goes_back():
     metrics, said = learn(stages, ended(0, 10, 0), ended(1, 2, 8))
     assert metrics["curriculum/stage"] == 1.0
     assert "'hard' is too hard" in said[-1]
-    assert env.asked[-1] == {0: 1.0}
+    assert env.evaluated[-1] == {0: 1.0}
 
 
 def test_there_is_nothing_easier_than_the_first_nor_harder_than_the_last():
@@ -105,7 +105,7 @@ def test_a_fresh_curriculum_goes_on_where_the_saved_one_was():
     again = make(env)
     again.load_state_dict(saved.state_dict())
     assert (again.stage, again.seen, again.rate) == (1, 5, pytest.approx(0.6))
-    assert env.asked[-1] == {0: 0.2, 1: 0.8}
+    assert env.evaluated[-1] == {0: 0.2, 1: 0.8}
     with pytest.raises(ValueError, match="stage 'aim'; expected one of easy, hard, hardest"):
         make().load_state_dict({"stage": "aim"})
 

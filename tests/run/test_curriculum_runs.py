@@ -1,4 +1,4 @@
-"""Runs with a curriculum: every stage resumes to the bit, and examinations change nothing."""
+"""Runs with a curriculum: every stage resumes to the bit, and evaluated gates change nothing."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from tests.command_line import command, process
 
 pytestmark = pytest.mark.commands
 
-CONF = Path(__file__).parent / "curriculum" / "conf"
+CONF = Path(__file__).parents[1] / "curriculum" / "conf"
 TINY = (
     f"--config-dir={CONF}",
     *("experiment=debug", "logger=none", "eval_opponents=[]", "curriculum=tiny"),
@@ -75,7 +75,7 @@ def here(folder, monkeypatch):
 def test_the_whole_run_goes_through_all_stages(here):
     stages = [row["curriculum/stage"] for row in rows("whole")]
     assert stages == [1.0] + 2 * [2.0] + 5 * [3.0], "the stage after the iteration"
-    # A score belongs to the stage whose episodes it is of, which is that before the examination.
+    # A score belongs to the stage whose episodes it is of, which is that before the gate was evaluated.
     facts = [
         verify_or_warn(path) for path in sorted(Path("outputs/whole/checkpoints").glob("*.ckpt"))
     ]
@@ -111,8 +111,8 @@ def test_every_stage_resumes_bit_for_bit(here, stop_after):
     assert rows(name) == rows("whole")
 
 
-def test_examinations_change_no_bit_of_the_run(here):
-    """The league from the start, with an examination every iteration and without any."""
+def test_gates_change_no_bit_of_the_run(here):
+    """Train in the league from the start, with an evaluated gate every iteration and without any."""
     only = ("~curriculum.lessons.first", "~curriculum.lessons.second", "total_frames=640")
     gate = "+curriculum.lessons.play.gate.at_least.win=1.0"
     for name, check_every in (("asked", 1), ("left_alone", 1000)):
@@ -140,9 +140,9 @@ def test_the_console_says_which_lesson_it_is(here, capsys):
         "lesson 'second' is learned after 512",
     ]
     assert learned[1].endswith(" frames: next 'play'")
-    examined = [line for line in lines if line.startswith("examined after ")]
-    assert "lesson 1 'first' " in examined[0]
-    assert examined[0].endswith(": passed")
+    evaluated = [line for line in lines if line.startswith("evaluated after ")]
+    assert "lesson 1 'first' " in evaluated[0]
+    assert evaluated[0].endswith(": passed")
     place = lines.index(learned[0])
     assert lines[place + 1].startswith("iter 2/5 |"), "above the line of its iteration"
 

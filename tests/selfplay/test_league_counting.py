@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from navrl.selfplay.league import LEARNER, SelfPlay
-from tests.curriculum.school import SCRIPTS, make_agent, make_env
+from tests.curriculum.league_env import SCRIPTS, make_agent, make_env
 from tests.envs.playing import play, random_actions, stacked
 from tests.selfplay.club import OPTIONS, Club, N, games_of, league, tag
 

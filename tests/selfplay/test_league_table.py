@@ -9,7 +9,7 @@ import navrl.evaluate
 from navrl.selfplay.league_table import league_record, league_table, ratings_table
 from navrl.selfplay.payoff import Payoff
 from navrl.storage.checkpoint import write_state
-from tests.curriculum.school import command
+from tests.command_line import command
 
 GAMES = [("ace", "bob", 30, 0, 10), ("bob", "cid", 24, 8, 8), ("ace", "cid", 36, 0, 4)]
 

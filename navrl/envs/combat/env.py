@@ -13,6 +13,7 @@ from torchrl.data import Composite, TensorSpec
 from navrl.envs.combat.actions import ActionKind, Order
 from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Command, Pilot, pilot_key
+from navrl.envs.combat.opponents.league import League
 from navrl.envs.combat.scenarios import Scenario
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.geometry import focal_index
@@ -209,6 +210,16 @@ class CombatEnv(BatchedEnv):
         """The simulator's state, for replays and tests."""
         state: Any = self._world.state
         return state.combat
+
+    @property
+    def curriculum_advice(self) -> str:
+        """Return a warning about a league that no curriculum fills, or nothing."""
+        if not isinstance(self._opponent, League):
+            return ""
+        return (
+            "opponent=league with curriculum=none: nobody is in the league, so the scripts fly in every "
+            "episode; choose curriculum=league, or opponent=scripts"
+        )
 
     @property
     def opponent(self) -> Pilot:

@@ -60,7 +60,6 @@ class BatchedEnv(EnvBase):
     scripted_group: str | None = None  # the group of options that can act in place of a policy
     # {statistic: rate}: the statistic is a mean over the episodes in which the rate is 1, else over all.
     counted_when: Mapping[str, str] = MappingProxyType({})
-    curriculum_advice = ""  # a warning for whoever trains here without a curriculum
 
     def __init__(
         self,
@@ -289,6 +288,11 @@ class BatchedEnv(EnvBase):
             yield
         finally:
             self._seed, self._packed = kept
+
+    @property
+    def curriculum_advice(self) -> str:
+        """Return a warning about training here without a curriculum, or nothing."""
+        return ""
 
     @property
     def state(self) -> Any:

@@ -16,7 +16,7 @@ from navrl.run.policies import install_opponent
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.find import find
 from tests.command_line import command
-from tests.curriculum.school import configuration, make_agent, make_env
+from tests.curriculum.league_env import configuration, make_agent, make_env
 
 TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
 OTHER_KIND = (

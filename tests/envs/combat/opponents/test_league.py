@@ -10,7 +10,7 @@ from navrl.envs.combat.opponents.base import Command, Pilot
 from navrl.envs.combat.opponents.league import CHANGED, NEAREST, SCRIPTED, Block, League
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.core.random import episode_key
-from tests.curriculum.school import make_agent, make_env
+from tests.curriculum.league_env import make_agent, make_env
 
 N = 12
 PLAN = ((1, 5, 1003), (5, 6, 1001), (9, 11, 1003))  # start, stop, tag; the rest is scripted

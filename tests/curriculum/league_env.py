@@ -1,11 +1,8 @@
-"""Small envs, agents and commands for the tests of lessons, leagues and frozen policies."""
+"""Small envs and agents for the tests of lessons, leagues and frozen policies."""
 
 import functools
-import sys
-from unittest import mock
 
 import torch
-from hydra.core.global_hydra import GlobalHydra
 
 from navrl.config.compose import build, compose
 
@@ -29,18 +26,18 @@ _SMALL = ("compile=off", "agent.hidden_sizes=[8]", "agent.precision=fp32")
 
 @functools.cache
 def configuration(*overrides):
-    """The train configuration, tiny and eager."""
+    """Return the train configuration, tiny and eager."""
     return compose("train", [*LEAGUE, *SHORT, *_SMALL, *overrides])
 
 
 def make_env(num_envs=8, *overrides, seed=0):
-    """Air combat against a league of two scripts, unless the overrides say otherwise."""
+    """Build air combat against a league of two scripts, unless overrides change it."""
     config = configuration(*overrides)
     return build(config.env)(num_envs=num_envs, device="cpu", seed=seed)
 
 
 def make_agent(env, *overrides, seed=0):
-    """An agent with weights of its own for every seed."""
+    """Build an agent with other weights for every seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         agent = build(configuration(*overrides).agent)(
@@ -52,15 +49,3 @@ def make_agent(env, *overrides, seed=0):
         for parameter in agent.policy.parameters():  # the first policy of all is close to uniform
             parameter.data.add_(0.5 * torch.randn_like(parameter))
         return agent
-
-
-def command(main, *arguments):
-    """A command in this process and the current folder: its exit code."""
-    with mock.patch.object(sys, "argv", ["navrl", *arguments]):
-        try:
-            main()
-        except SystemExit as stopped:
-            return stopped.code
-        finally:
-            GlobalHydra.instance().clear()
-    return 0
