@@ -1,6 +1,6 @@
 """Planners that fly without learning, and the shield."""
 
-from navrl.envs.navigation.planners.collision_prediction import Foresight
+from navrl.envs.navigation.planners.collision_prediction import CollisionPrediction
 from navrl.envs.navigation.planners.greedy import Greedy
 from navrl.envs.navigation.planners.orca import Orca
 from navrl.envs.navigation.planners.potential_field import PotentialField
@@ -8,7 +8,7 @@ from navrl.envs.navigation.planners.shield import NoShield, Shield
 from navrl.envs.navigation.planners.velocity_obstacles import VelocityObstacles
 
 __all__ = [
-    "Foresight",
+    "CollisionPrediction",
     "Greedy",
     "NoShield",
     "Orca",

@@ -1,4 +1,4 @@
-"""What every planner is: a pure function of what the drone perceives, with one row of memory per env."""
+"""The base class of planners: pure functions of the drone's perception, with memory for each env."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ _LEAST_M = 1e-6  # nearer, the goal is in no direction
 
 
 class Perception(NamedTuple):
-    """What a drone knows, in the world's frame; env axis last."""
+    """The drone's own state and its sensors, in the world's frame; env axis last."""
 
     position: Tensor  # (3, N) metres
     velocity: Tensor  # (3, N) m/s
@@ -29,32 +29,8 @@ class Perception(NamedTuple):
     near_present: Tensor  # (M, N) bool
 
 
-def straight_to_goal(perception: Perception, speed_mps: float, slowing_per_s: float) -> Tensor:
-    """The velocity (3, N) to the goal: at full speed, near it in proportion to the distance."""
-    way = perception.goal - perception.position
-    distance = way.square().sum(0).sqrt()
-    return way * ((distance * slowing_per_s).clamp_max(speed_mps) / distance.clamp_min(_LEAST_M))
-
-
-class Planner:
-    """A pilot that commands velocities; memory is a tuple of (..., N) tensors, anew with every episode."""
-
-    def prepare(self, lidar: Lidar) -> None:
-        """Learn where the beams point; once, before the first episode."""
-
-    def initial(self, count: int, device: torch.device | str) -> tuple[Tensor, ...]:
-        """Memory at the start of `count` episodes."""
-        return ()
-
-    def act(
-        self, perception: Perception, memory: tuple[Tensor, ...]
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The commanded velocity (3, N), m/s, and the memory after it."""
-        raise TypeError(f"{type(self).__name__} lacks act(perception, memory) -> (command, memory)")
-
-
 def perceive(params: NavigationParams, state: NavigationState) -> Perception:
-    """The scan with its noise and its delay, and the nearest moving obstacles."""
+    """Return what the policy observes too: the scan with noise and delay, and the nearest obstacles."""
     near = near_obstacles(params, state)
     return Perception(
         position=state.drone.position,
@@ -69,3 +45,30 @@ def perceive(params: NavigationParams, state: NavigationState) -> Perception:
         near_upright=near.upright,
         near_present=near.present,
     )
+
+
+def straight_to_goal(perception: Perception, speed_mps: float, slowing_per_s: float) -> Tensor:
+    """Return the velocity (3, N) to the goal: full speed, near it in proportion to the distance."""
+    way = perception.goal - perception.position
+    distance = way.square().sum(0).sqrt()
+    return way * ((distance * slowing_per_s).clamp_max(speed_mps) / distance.clamp_min(_LEAST_M))
+
+
+class Planner:
+    """A pilot that commands velocities; memory is a tuple of (..., N) tensors, reset with every episode."""
+
+    lidar: Lidar
+
+    def prepare(self, lidar: Lidar) -> None:
+        """Set the lidar's geometry; called once, before the first episode."""
+        self.lidar = lidar
+
+    def initial(self, count: int, device: torch.device | str) -> tuple[Tensor, ...]:
+        """Return the memory at the start of `count` episodes."""
+        return ()
+
+    def act(
+        self, perception: Perception, memory: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the commanded velocity (3, N), m/s, and the memory after it."""
+        raise TypeError(f"{type(self).__name__} lacks act(perception, memory) -> (command, memory)")

@@ -1,27 +1,29 @@
-"""What becomes of a commanded velocity: whether it leads into something, and how soon.
+"""Prediction of collisions: whether a commanded velocity leads into something, and how soon.
 
-A drone does not fly a command at once, and that decides whether it can still avoid what is near: without
-`response_s` a shield prevents less than half as many collisions.
+Seen from above, a drone is a point among discs at rest or on straight courses; the radius of a disc includes
+the drone's own. A drone does not fly a command at once, and that decides whether it can still avoid what is
+near: without `response_s` a shield prevents less than half as many collisions.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.navigation.planners.base import Perception
 from navrl.envs.navigation.sim.lidar import Lidar
 from navrl.envs.navigation.sim.static_obstacles import FAR_M
 
-_GROUND_M = 0.05  # what a beam meets below this height is the ground, which nobody flies around
+_GROUND_M = 0.05  # beams that end below this height meet the ground, which no drone flies around
 _LEAST_GAP_M2 = 1e-3  # of squares; closer counts as this close, so that nothing is divided by 0
+_LEAST_MPS = 1e-6  # slower, a velocity has no direction
 
 
 class Hazards(NamedTuple):
-    """K discs, fields (K, N); one that is not there is at FAR_M."""
+    """K discs, fields (K, N); an absent one is at FAR_M."""
 
     x: Tensor  # metres from the drone
     y: Tensor
@@ -30,10 +32,114 @@ class Hazards(NamedTuple):
     radius_m: Tensor
 
 
+@dataclass(frozen=True, kw_only=True)
+class CollisionPrediction:
+    """The options of the prediction: how far ahead, and with which margins."""
+
+    horizons_s: tuple[float, ...]  # from the nearest to the farthest
+    response_s: float  # time constant of the drone's velocity, 0: it flies a command at once
+    static_radius_m: float  # disc at the end of a beam: the drone's radius and half a gap of beams
+    moving_margin_m: float  # added to a moving obstacle's radius: the drone's radius and a reserve
+    level_m: float  # the lidar's points farther above or below do not count
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for impossible options."""
+        horizons = tuple(self.horizons_s)
+        ordered = bool(horizons) and min(horizons) > 0.0 and list(horizons) == sorted(horizons)
+        expected = "times of more than 0, the nearest first"
+        require(ordered, "prediction.horizons_s", horizons, expected)
+        for name in ("response_s", "static_radius_m", "moving_margin_m", "level_m"):
+            require_number(f"prediction.{name}", getattr(self, name), least=0.0)
+
+    def hazards(self, lidar: Lidar, perception: Perception, climb_mps: Tensor) -> Hazards:
+        """Return a disc for each beam that meets something level, then one for each moving obstacle.
+
+        Moving ones count if a drone with this vertical speed (N,) is level with them within the horizon.
+        """
+        along_x, along_y, distance = static_points(lidar, perception, self.level_m)
+        still = torch.zeros_like(distance)
+        level = moving_level(perception, self.moving_margin_m, climb_mps, self.horizons_s[-1])
+        x, y, _ = perception.near_offset.unbind(0)
+        velocity_x, velocity_y, _ = perception.near_velocity.unbind(0)
+        radius_m = perception.near_radius_m + self.moving_margin_m
+        return Hazards(
+            x=torch.cat([distance * along_x, torch.where(level, x, FAR_M)]),
+            y=torch.cat([distance * along_y, torch.where(level, y, FAR_M)]),
+            velocity_x=torch.cat([still, torch.where(level, velocity_x, 0.0)]),
+            velocity_y=torch.cat([still, torch.where(level, velocity_y, 0.0)]),
+            radius_m=torch.cat([still + self.static_radius_m, radius_m]),
+        )
+
+    def kept_part(self, horizon_s: float) -> float:
+        """Return the part of its current velocity in a drone's mean velocity until the horizon.
+
+        Its velocity nears the command exponentially, so it is then exactly where a constant flight at the
+        mean velocity ends.
+        """
+        if self.response_s == 0.0:
+            return 0.0
+        return self.response_s / horizon_s * -math.expm1(-horizon_s / self.response_s)
+
+    def danger_per_s(
+        self, hazards: Hazards, perception: Perception, command_x: Tensor, command_y: Tensor
+    ) -> Tensor:
+        """Return 1 / (seconds to a collision) under commands (..., N), 0 for none within the horizons."""
+        worst = torch.zeros_like(command_x)
+        for horizon_s in self.horizons_s:
+            kept = self.kept_part(horizon_s)
+            mean_x = (1.0 - kept) * command_x + kept * perception.velocity[0]
+            mean_y = (1.0 - kept) * command_y + kept * perception.velocity[1]
+            urgency = urgency_per_s(hazards, mean_x, mean_y)
+            worst = torch.maximum(worst, torch.where(urgency * horizon_s > 1.0, urgency, 0.0))
+        return worst
+
+
+class Candidates(NamedTuple):
+    """C velocities in the plane, fields (C, N); the first is the wanted one."""
+
+    x: Tensor
+    y: Tensor
+
+    def cheapest(self, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the velocity (N,) of the least cost (C, N); the first of several."""
+        chosen = cost.argmin(0, keepdim=True)
+        return self.x.gather(0, chosen)[0], self.y.gather(0, chosen)[0]
+
+
+@dataclass(frozen=True)
+class VelocityFan:
+    """The velocities to choose from: all headings at all speeds, the wanted velocity, and a stop."""
+
+    headings: int
+    speeds_mps: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a fan in which there is nothing to choose."""
+        require_whole("headings", self.headings, 1)
+        usable = bool(self.speeds_mps) and all(0.0 < mps < math.inf for mps in self.speeds_mps)
+        require(usable, "speeds_mps", list(self.speeds_mps), "one or more numbers above 0")
+
+    def around(self, wanted_x: Tensor, wanted_y: Tensor) -> Candidates:
+        """Return the wanted velocity (N,), the headings beginning with its own, and the stop."""
+        speed = (wanted_x.square() + wanted_y.square()).sqrt()
+        moving = speed > _LEAST_MPS
+        cos = torch.where(moving, wanted_x / speed.clamp_min(_LEAST_MPS), 1.0)
+        sin = torch.where(moving, wanted_y / speed.clamp_min(_LEAST_MPS), 0.0)
+        turns = [2.0 * math.pi * number / self.headings for number in range(self.headings)]
+        ahead = [mps * math.cos(turn) for mps in self.speeds_mps for turn in turns]
+        left = [mps * math.sin(turn) for mps in self.speeds_mps for turn in turns]
+        ahead_mps = wanted_x.new_tensor([*ahead, 0.0]).unsqueeze(-1)
+        left_mps = wanted_x.new_tensor([*left, 0.0]).unsqueeze(-1)
+        return Candidates(
+            x=torch.cat([wanted_x.unsqueeze(0), cos * ahead_mps - sin * left_mps]),
+            y=torch.cat([wanted_y.unsqueeze(0), sin * ahead_mps + cos * left_mps]),
+        )
+
+
 def static_points(
     lidar: Lidar, perception: Perception, level_m: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of every beam the nearest end point within level_m of the drone's height: direction and distance.
+    """Return direction and distance of every beam's nearest end within level_m of the drone's height.
 
     Three tensors (beams, N): the direction's cosine and sine in the world, and metres along the ground,
     FAR_M where the beam is free.
@@ -59,7 +165,7 @@ def static_points(
 def moving_level(
     perception: Perception, reach_m: float, climb_mps: Tensor, time_s: float
 ) -> Tensor:
-    """Which moving obstacles will be level with the drone at some time until then, bool (M, N)."""
+    """Return the mask (M, N) of moving obstacles that are level with the drone at some time until then."""
     now_m = perception.near_offset[2]
     then_m = now_m + (perception.near_velocity[2] - climb_mps) * time_s
     half_m = perception.near_half_height_m + reach_m
@@ -68,9 +174,9 @@ def moving_level(
 
 
 def urgency_per_s(hazards: Hazards, velocity_x: Tensor, velocity_y: Tensor) -> Tensor:
-    """1 / (seconds to the first collision) of straight flights (..., N), 0 where there is none.
+    """Return 1 / (seconds to the first collision) of straight flights (..., N), 0 where there is none.
 
-    Who is in a disc already collides at once if it flies further in, and not at all on its way out.
+    A drone inside a disc collides at once if it flies further in, and not at all on its way out.
     """
     fast_x = velocity_x.unsqueeze(-2) - hazards.velocity_x
     fast_y = velocity_y.unsqueeze(-2) - hazards.velocity_y
@@ -80,116 +186,3 @@ def urgency_per_s(hazards: Hazards, velocity_x: Tensor, velocity_y: Tensor) -> T
     root = closing.square() - (fast_x.square() + fast_y.square()) * gap
     inverse = (closing + root.clamp_min(0.0).sqrt()) * (1.0 / gap.clamp_min(_LEAST_GAP_M2))
     return torch.where((closing > 0.0) & (root >= 0.0), inverse, 0.0).amax(-2)
-
-
-_LEAST_MPS = 1e-6  # slower, a velocity has no direction
-
-
-class Fan(NamedTuple):
-    """C velocities in the plane, fields (C, N); the first is the wanted one."""
-
-    x: Tensor
-    y: Tensor
-
-    def least(self, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """The velocity (N,) of the least cost (C, N); the first of several."""
-        chosen = cost.argmin(0, keepdim=True)
-        return self.x.gather(0, chosen)[0], self.y.gather(0, chosen)[0]
-
-
-def check_fan(headings: int, speeds_mps: Sequence[float]) -> None:
-    """Refuse a fan in which there is nothing to choose."""
-    if headings < 1:
-        raise ValueError(f"headings = {headings}; expected 1 or more; change headings")
-    if not (speeds_mps and all(0.0 < speed < math.inf for speed in speeds_mps)):
-        raise ValueError(
-            f"speeds_mps = {list(speeds_mps)}; expected one or more numbers above 0; change speeds_mps"
-        )
-
-
-def fan(wanted_x: Tensor, wanted_y: Tensor, *, headings: int, speeds_mps: tuple[float, ...]) -> Fan:
-    """The wanted velocity (N,), all headings at all speeds, beginning with its own, and a stop."""
-    speed = (wanted_x.square() + wanted_y.square()).sqrt()
-    moving = speed > _LEAST_MPS
-    cos = torch.where(moving, wanted_x / speed.clamp_min(_LEAST_MPS), 1.0)
-    sin = torch.where(moving, wanted_y / speed.clamp_min(_LEAST_MPS), 0.0)
-    turns = [2.0 * math.pi * number / headings for number in range(headings)]
-    ahead = [pace * math.cos(turn) for pace in speeds_mps for turn in turns]
-    aside = [pace * math.sin(turn) for pace in speeds_mps for turn in turns]
-    ahead_mps = wanted_x.new_tensor([*ahead, 0.0]).unsqueeze(-1)
-    aside_mps = wanted_x.new_tensor([*aside, 0.0]).unsqueeze(-1)
-    return Fan(
-        x=torch.cat([wanted_x.unsqueeze(0), cos * ahead_mps - sin * aside_mps]),
-        y=torch.cat([wanted_y.unsqueeze(0), sin * ahead_mps + cos * aside_mps]),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Foresight:
-    """How far ahead to look, and how wide a berth to give."""
-
-    horizons_s: tuple[float, ...]  # from the nearest to the farthest
-    response_s: float  # time constant of the drone's velocity, 0: it flies a command at once
-    static_radius_m: (
-        float  # of the disc at the end of a beam: the drone's radius and half a gap of beams
-    )
-    moving_margin_m: (
-        float  # added to the radius of a moving obstacle: the drone's radius and a reserve
-    )
-    level_m: float  # the lidar's points farther above or below do not count
-
-    def __post_init__(self) -> None:
-        """Refuse what looks nowhere."""
-        horizons = tuple(self.horizons_s)
-        ordered = bool(horizons) and min(horizons) > 0.0 and list(horizons) == sorted(horizons)
-        self._require("horizons_s", ordered, "times of more than 0, the nearest first")
-        for name in ("response_s", "static_radius_m", "moving_margin_m", "level_m"):
-            self._require(name, getattr(self, name) >= 0.0, "0 or more")
-
-    def hazards(self, lidar: Lidar, perception: Perception, climb_mps: Tensor) -> Hazards:
-        """A disc for each beam that meets something level, then one for each moving obstacle.
-
-        Moving ones count if a drone with this vertical speed (N,) is level with them within the horizon.
-        """
-        along_x, along_y, distance = static_points(lidar, perception, self.level_m)
-        still = torch.zeros_like(distance)
-        minded = moving_level(perception, self.moving_margin_m, climb_mps, self.horizons_s[-1])
-        x, y, _ = perception.near_offset.unbind(0)
-        velocity_x, velocity_y, _ = perception.near_velocity.unbind(0)
-        radius_m = perception.near_radius_m + self.moving_margin_m
-        return Hazards(
-            x=torch.cat([distance * along_x, torch.where(minded, x, FAR_M)]),
-            y=torch.cat([distance * along_y, torch.where(minded, y, FAR_M)]),
-            velocity_x=torch.cat([still, torch.where(minded, velocity_x, 0.0)]),
-            velocity_y=torch.cat([still, torch.where(minded, velocity_y, 0.0)]),
-            radius_m=torch.cat([still + self.static_radius_m, radius_m]),
-        )
-
-    def kept_part(self, horizon_s: float) -> float:
-        """The part of its velocity of now in a drone's mean velocity until the horizon.
-
-        Its velocity nears the command exponentially, so it is then exactly where a constant flight at the
-        mean velocity ends.
-        """
-        if self.response_s == 0.0:
-            return 0.0
-        return self.response_s / horizon_s * -math.expm1(-horizon_s / self.response_s)
-
-    def danger_per_s(
-        self, hazards: Hazards, perception: Perception, command_x: Tensor, command_y: Tensor
-    ) -> Tensor:
-        """1 / (seconds to a collision) under commands (..., N), 0 for none within the horizons."""
-        worst = torch.zeros_like(command_x)
-        for horizon_s in self.horizons_s:
-            kept = self.kept_part(horizon_s)
-            mean_x = (1.0 - kept) * command_x + kept * perception.velocity[0]
-            mean_y = (1.0 - kept) * command_y + kept * perception.velocity[1]
-            urgency = urgency_per_s(hazards, mean_x, mean_y)
-            worst = torch.maximum(worst, torch.where(urgency * horizon_s > 1.0, urgency, 0.0))
-        return worst
-
-    def _require(self, name: str, satisfied: bool, expected: str) -> None:
-        if not satisfied:
-            raise ValueError(
-                f"foresight.{name} = {getattr(self, name)}; expected {expected}; change foresight.{name}"
-            )

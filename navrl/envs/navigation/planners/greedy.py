@@ -1,4 +1,4 @@
-"""`greedy`: straight to the goal, blind; what a planner has to beat."""
+"""Planner `greedy`: straight to the goal, without looking; the baseline for every other planner."""
 
 from torch import Tensor
 
@@ -6,7 +6,7 @@ from navrl.envs.navigation.planners.base import Perception, Planner, straight_to
 
 
 class Greedy(Planner):
-    """As fast as allowed, slower near the goal."""
+    """Flies at full speed, slower near the goal."""
 
     def __init__(self, *, speed_mps: float, slowing_per_s: float) -> None:
         self.speed_mps, self.slowing_per_s = speed_mps, slowing_per_s
@@ -14,5 +14,5 @@ class Greedy(Planner):
     def act(
         self, perception: Perception, memory: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The velocity to the goal."""
+        """Command the velocity to the goal."""
         return straight_to_goal(perception, self.speed_mps, self.slowing_per_s), memory

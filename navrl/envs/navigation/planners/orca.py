@@ -11,42 +11,43 @@ import torch
 from torch import Tensor
 
 from navrl.envs.navigation.planners.base import Perception, Planner, straight_to_goal
-from navrl.envs.navigation.planners.collision_prediction import Foresight, Hazards, check_fan, fan
-from navrl.envs.navigation.sim.lidar import Lidar
+from navrl.envs.navigation.planners.collision_prediction import (
+    CollisionPrediction,
+    Hazards,
+    VelocityFan,
+)
+
+_LEAST = 1e-6  # smallest divisor
+_SLACK_MPS = 1e-3  # by which rounding may miss an edge
+_OUT_OF_REACH = 1e9  # a cost
 
 
 class Orca(Planner):
-    """Half-planes of what it sees; where they leave nothing, the least dangerous velocity of a fan."""
+    """Half-planes of admissible velocities; where they leave nothing, the least dangerous of a fan."""
 
     def __init__(
         self,
         *,
         speed_mps: float,
         slowing_per_s: float,
-        foresight: Foresight,
+        prediction: CollisionPrediction,
         planes: int,
         escape_s: float,
         headings: int,
         speeds_mps: tuple[float, ...],
     ) -> None:
         self.speed_mps, self.slowing_per_s = speed_mps, slowing_per_s
-        self.foresight = foresight
         self.planes, self.escape_s = planes, escape_s
-        check_fan(headings, speeds_mps)
-        self.headings, self.speeds_mps = headings, tuple(speeds_mps)
-
-    def prepare(self, lidar: Lidar) -> None:
-        """Learn where the beams point."""
-        self.lidar = lidar
+        self.prediction, self.fan = prediction, VelocityFan(headings, tuple(speeds_mps))
 
     def act(
         self, perception: Perception, memory: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The nearest admissible velocity, or the least dangerous."""
+        """Command the nearest admissible velocity, or the least dangerous."""
         wanted = straight_to_goal(perception, self.speed_mps, self.slowing_per_s)
-        hazards = self.foresight.hazards(self.lidar, perception, wanted[2])
-        horizon_s = self.foresight.horizons_s[-1]
-        kept = self.foresight.kept_part(horizon_s)
+        hazards = self.prediction.hazards(self.lidar, perception, wanted[2])
+        horizon_s = self.prediction.horizons_s[-1]
+        kept = self.prediction.kept_part(horizon_s)
         kept_x, kept_y = kept * perception.velocity[0], kept * perception.velocity[1]
         planes = avoiding(
             hazards,
@@ -60,15 +61,11 @@ class Orca(Planner):
         commands = HalfPlanes(planes.normal_x, planes.normal_y, edge * (1.0 / (1.0 - kept)))
         commands = commands.tightest(self.planes, wanted[0], wanted[1])
         found = nearest_admissible(commands, wanted[0], wanted[1], speed_mps=self.speed_mps)
-        choice = fan(wanted[0], wanted[1], headings=self.headings, speeds_mps=self.speeds_mps)
-        x, y = choice.least(self.foresight.danger_per_s(hazards, perception, choice.x, choice.y))
+        choice = self.fan.around(wanted[0], wanted[1])
+        danger = self.prediction.danger_per_s(hazards, perception, choice.x, choice.y)
+        x, y = choice.cheapest(danger)
         command = [torch.where(found.exists, found.x, x), torch.where(found.exists, found.y, y)]
         return torch.stack([*command, wanted[2]]), memory
-
-
-_LEAST = 1e-6  # what is divided by
-_SLACK_MPS = 1e-3  # by which rounding may miss an edge
-_OUT_OF_REACH = 1e9  # a cost
 
 
 class HalfPlanes(NamedTuple):
@@ -79,11 +76,11 @@ class HalfPlanes(NamedTuple):
     edge_mps: Tensor
 
     def margin_mps(self, velocity_x: Tensor, velocity_y: Tensor) -> Tensor:
-        """How far inside (K, N) the velocities (N,) are; negative outside."""
+        """Return how far inside (K, N) the velocities (N,) are; negative outside."""
         return self.normal_x * velocity_x + self.normal_y * velocity_y - self.edge_mps
 
     def tightest(self, count: int, velocity_x: Tensor, velocity_y: Tensor) -> "HalfPlanes":
-        """The `count` that are broken most, or broken first, by these velocities (N,)."""
+        """Return the `count` half-planes that these velocities (N,) violate most, or come closest to."""
         margin = self.margin_mps(velocity_x, velocity_y)
         chosen = margin.topk(min(count, margin.shape[0]), dim=0, largest=False).indices
         return HalfPlanes(*(field.gather(0, chosen) for field in self))
@@ -100,10 +97,10 @@ class Admissible(NamedTuple):
 def avoiding(
     hazards: Hazards, velocity_x: Tensor, velocity_y: Tensor, *, horizon_s: float, escape_s: float
 ) -> HalfPlanes:
-    """Of every hazard: leave its velocity obstacle over horizon_s where that is nearest to this velocity.
+    """Return for every hazard the half-plane that leaves its velocity obstacle nearest to this velocity.
 
-    That is the cone of the velocities that lead into the disc within the horizon, cut off by the disc over
-    the horizon. Who is in the disc has to leave it within escape_s.
+    The obstacle is the cone of the velocities that lead into the disc within horizon_s, cut off by the disc
+    over the horizon. A drone inside the disc has to leave it within escape_s.
     """
     fast_x, fast_y = velocity_x - hazards.velocity_x, velocity_y - hazards.velocity_y
     x, y, radius = hazards.x, hazards.y, hazards.radius_m
@@ -119,9 +116,9 @@ def avoiding(
     per_length = 1.0 / length.clamp_min(_LEAST)
     left = x * from_y >= y * from_x
     leg = (distance_2 - radius_2).clamp_min(0.0).sqrt()
-    aside = torch.where(left, radius, -radius)
+    offset = torch.where(left, radius, -radius)
     per_distance = 1.0 / distance_2.clamp_min(_LEAST)
-    along_x, along_y = (x * leg - y * aside) * per_distance, (x * aside + y * leg) * per_distance
+    along_x, along_y = (x * leg - y * offset) * per_distance, (x * offset + y * leg) * per_distance
     # Of no length: straight away from the disc, or along x in its very middle.
     away_x = torch.where(length > _LEAST, from_x * per_length, -1.0)
     away_y = torch.where(length > _LEAST, from_y * per_length, 0.0)
@@ -135,10 +132,10 @@ def avoiding(
 def nearest_admissible(
     planes: HalfPlanes, wanted_x: Tensor, wanted_y: Tensor, *, speed_mps: float
 ) -> Admissible:
-    """The nearest to the wanted velocity (N,) within all planes and the speed.
+    """Return the velocity nearest to the wanted one (N,) within all planes and the speed.
 
     It is the wanted one, or on one edge (its foot, or where that meets the circle of full speed), or where
-    two edges meet, or on the circle. The one of these that breaks nothing and is nearest is the answer.
+    two edges meet, or on the circle. The nearest of these that violates nothing is the answer.
     """
     normal_x, normal_y, edge = planes
     margin = planes.margin_mps(wanted_x, wanted_y)
@@ -168,11 +165,11 @@ def nearest_admissible(
             (wanted_y * pace).unsqueeze(0),
         ]
     )
-    broken = (found_x.square() + found_y.square()).sqrt() - speed_mps
+    violation = (found_x.square() + found_y.square()).sqrt() - speed_mps
     for plane_x, plane_y, plane_edge in zip(normal_x, normal_y, edge, strict=True):
-        broken = torch.maximum(broken, plane_edge - plane_x * found_x - plane_y * found_y)
+        violation = torch.maximum(violation, plane_edge - plane_x * found_x - plane_y * found_y)
     cost = (found_x - wanted_x).square() + (found_y - wanted_y).square()
-    cost = torch.where(broken <= _SLACK_MPS, cost, _OUT_OF_REACH)
+    cost = torch.where(violation <= _SLACK_MPS, cost, _OUT_OF_REACH)
     chosen = cost.argmin(0, keepdim=True)
     return Admissible(
         found_x.gather(0, chosen)[0],

@@ -1,18 +1,17 @@
-"""`potential_field`: the goal attracts, everything else repels; it gets stuck where the two balance."""
+"""Planner `potential_field`: the goal attracts, obstacles repel; it gets stuck where the two balance."""
 
 import torch
 from torch import Tensor
 
 from navrl.envs.navigation.planners.base import Perception, Planner, straight_to_goal
 from navrl.envs.navigation.planners.collision_prediction import moving_level, static_points
-from navrl.envs.navigation.sim.lidar import Lidar
 from navrl.envs.navigation.sim.static_obstacles import FAR_M
 
 _LEAST_M = 0.05  # closer does not repel more
 
 
 class PotentialField(Planner):
-    """Every beam and every moving obstacle pushes with gain (1 / d - 1 / reach) / d^2 away from itself."""
+    """Repulsion by gain (1 / d - 1 / reach) / d^2 from every beam's end and every moving obstacle."""
 
     def __init__(
         self,
@@ -28,14 +27,10 @@ class PotentialField(Planner):
         self.gain, self.reach_m = gain, reach_m
         self.body_radius_m, self.level_m = body_radius_m, level_m
 
-    def prepare(self, lidar: Lidar) -> None:
-        """Learn where the beams point."""
-        self.lidar = lidar
-
     def act(
         self, perception: Perception, memory: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The sum of all forces as a velocity, cut to the speed."""
+        """Command the sum of attraction and repulsion, limited to the speed."""
         wanted = straight_to_goal(perception, self.speed_mps, self.slowing_per_s)
         along_x, along_y, distance = static_points(self.lidar, perception, self.level_m)
         push = self._push(distance - self.body_radius_m)
@@ -52,6 +47,6 @@ class PotentialField(Planner):
         return torch.stack([flown_x * scale, flown_y * scale, wanted[2]]), memory
 
     def _push(self, gap_m: Tensor) -> Tensor:
-        """Metres per second away from something at this distance."""
+        """Return the repulsion, m/s, by something at this distance."""
         near = 1.0 / gap_m.clamp_min(_LEAST_M)
         return self.gain * (near - 1.0 / self.reach_m).clamp_min(0.0) * near.square()

@@ -5,14 +5,14 @@ import math
 import torch
 
 from navrl.envs.navigation.planners.base import Perception
-from navrl.envs.navigation.planners.collision_prediction import Foresight
+from navrl.envs.navigation.planners.collision_prediction import CollisionPrediction
 from navrl.envs.navigation.sim.lidar import Lidar
 
 LIDAR = Lidar(range_m=4.0, beams=36, rings=4, ring_low_deg=-10.0, ring_high_deg=20.0)
 LEVEL_RING = 1  # of -10, 0, 10 and 20 degrees
 
 
-def foresight(**changes):
+def prediction(**changes):
     """Looks two seconds ahead, for a drone that flies a command at once."""
     options = {
         "horizons_s": (2.0,),
@@ -21,7 +21,7 @@ def foresight(**changes):
         "moving_margin_m": 0.5,
         "level_m": 0.4,
     }
-    return Foresight(**(options | changes))
+    return CollisionPrediction(**(options | changes))
 
 
 def sight(*, goal=(10.0, 0.0, 0.0), velocity=(0.0, 0.0, 0.0), beams=(), moving=()):

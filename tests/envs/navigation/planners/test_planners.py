@@ -9,7 +9,7 @@ from navrl.envs.navigation.planners.greedy import Greedy
 from navrl.envs.navigation.planners.orca import Orca
 from navrl.envs.navigation.planners.potential_field import PotentialField
 from navrl.envs.navigation.planners.velocity_obstacles import VelocityObstacles
-from tests.envs.navigation.planners.sights import LIDAR, closest_m, foresight, sight
+from tests.envs.navigation.planners.sights import LIDAR, closest_m, prediction, sight
 
 SPEEDS = {"speed_mps": 2.0, "slowing_per_s": 1.0}
 CHOICE = {"headings": 24, "speeds_mps": (0.667, 1.333, 2.0)}
@@ -28,11 +28,11 @@ def field():
 
 def velocity_obstacles():
     weights = {"danger_weight": 3.0, "danger_offset_s": 0.15, "change_weight": 0.2}
-    return VelocityObstacles(**SPEEDS, **CHOICE, **weights, foresight=foresight())
+    return VelocityObstacles(**SPEEDS, **CHOICE, **weights, prediction=prediction())
 
 
 def orca():
-    return Orca(**SPEEDS, **CHOICE, foresight=foresight(), planes=16, escape_s=0.1)
+    return Orca(**SPEEDS, **CHOICE, prediction=prediction(), planes=16, escape_s=0.1)
 
 
 def test_greedy_flies_at_the_goal_at_full_speed_whatever_is_there():

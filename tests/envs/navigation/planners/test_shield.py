@@ -10,7 +10,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.planners.shield import Shield
 from navrl.envs.navigation.sim.state import heading, to_world_frame
-from tests.envs.navigation.planners.sights import LIDAR, closest_m, foresight, sight
+from tests.envs.navigation.planners.sights import LIDAR, closest_m, prediction, sight
 
 HORIZONS_S, RESPONSE_S = (0.4, 1.0), 0.47
 SPEEDS_MPS = (0.667, 1.333, 2.0)
@@ -19,13 +19,13 @@ MARGIN_M, PILLAR_M = 0.35, 0.35
 
 def make_shield():
     """That of shield=on."""
-    looking = foresight(
+    looking = prediction(
         horizons_s=HORIZONS_S,
         response_s=RESPONSE_S,
         static_radius_m=PILLAR_M,
         moving_margin_m=MARGIN_M,
     )
-    shield = Shield(foresight=looking, headings=24, speeds_mps=SPEEDS_MPS)
+    shield = Shield(prediction=looking, headings=24, speeds_mps=SPEEDS_MPS)
     shield.prepare(LIDAR)
     return shield
 
@@ -181,4 +181,4 @@ def test_a_fan_without_a_choice_is_refused_by_name(wrong):
     (name,) = wrong
     fan = {"headings": 24, "speeds_mps": SPEEDS_MPS} | wrong
     with pytest.raises(ValueError, match=rf"^{name} = .*; change {name}$"):
-        Shield(foresight=None, **fan)
+        Shield(prediction=None, **fan)
