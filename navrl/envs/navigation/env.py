@@ -1,4 +1,4 @@
-"""Drone navigation: one drone an env flies to its goal among static and moving obstacles."""
+"""The env of drone navigation: one drone flies to its goal among static and moving obstacles."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -32,9 +32,9 @@ _AXES = 3
 
 
 class NavigationEnv(BatchedEnv):
-    """The action is a velocity in the goal frame, in parts of the speed limit: ahead, left, up."""
+    """Drone navigation; the action is a velocity in the goal frame over the speed limit: ahead, left, up."""
 
-    scripted_group = "planner"  # the group whose options can fly in the learner's seat
+    scripted_group = "planner"  # the config group whose options can replace the policy
     counted_when = MappingProxyType({"goal_time_s": "success"})
 
     def __init__(
@@ -51,7 +51,7 @@ class NavigationEnv(BatchedEnv):
     ) -> None:
         self._worlds, self._held_out = worlds, held_out
         self._shield, self._stale_scan = shield, stale_scan
-        self._steps = 0  # of this env since its seed was set; worlds are refreshed by it
+        self._steps = 0  # since the seed was set; worlds are renewed by it
         shield.prepare(sim.checked().lidar)
         worlds.prepare(sim, options["device"])
         super().__init__(
@@ -64,20 +64,20 @@ class NavigationEnv(BatchedEnv):
         )
 
     def make_specs(self) -> tuple[Composite, TensorSpec]:
-        """Return the specs of the observation kind, and of a velocity."""
+        """Return the specs of the configured observation, and of a velocity."""
         shape, device = self.batch_size, self.device
         leaves = specs.leaves_spec(self._observation.leaves, shape, device)
         velocity = Bounded(-1.0, 1.0, shape=(*shape, _AXES), device=device)
         return Composite(observation=leaves, shape=shape, device=device), velocity
 
     def initial(self, key: Tensor) -> NavigationState:
-        """Hovering at the start of some route in some world."""
+        """Return drones that hover at the start of a random route in a random world."""
         return initial_state(self.params, self._worlds.openings, self._worlds.share, key)
 
     def advance(
         self, state: NavigationState, action: Tensor, given: None
     ) -> tuple[NavigationState, Events]:
-        """The shield looks at the command, then the drone flies it."""
+        """Convert the action to a command, pass it through the shield, and fly it."""
         limit_mps, kind = self.params.speed_limit_mps, self.params.speed_limit
         wanted = limit_speed(action.t() * limit_mps, limit_mps, kind)
         command = to_world_frame(heading(self.params, state), wanted)
@@ -87,12 +87,12 @@ class NavigationEnv(BatchedEnv):
         )
 
     def observe(self, state: NavigationState) -> dict[str, Tensor]:
-        """The leaves of the observation kind."""
+        """Return the leaves of the configured observation."""
         rows = self._observation.rows(self.params, state, near_obstacles(self.params, state))
         return {f"observation/{leaf}": row for leaf, row in rows.items()}
 
     def judge(self, state: NavigationState) -> tuple[Tensor, Tensor]:
-        """Over at a collision, outside, and where it counts at the goal; cut when the time is up."""
+        """Terminate on a collision, outside, and with goal_ends at the goal; truncate when the time is up."""
         ending = state.ending
         terminated = ending.hit_static | ending.hit_moving | ending.outside
         if self.params.goal_ends:
@@ -100,7 +100,7 @@ class NavigationEnv(BatchedEnv):
         return terminated, state.decision >= self.params.decisions
 
     def statistics(self, state: NavigationState) -> list[Tensor]:
-        """The five ways to end, which exclude each other, and what the flight was like."""
+        """Return the five exclusive outcomes, and the measures of the flight."""
         params, ending, tally = self.params, state.ending, state.tally
         decisions = state.decision.clamp_min(1.0)
         reached = ending.reached
@@ -131,7 +131,7 @@ class NavigationEnv(BatchedEnv):
     def pilot_action(
         self, pilot: Planner, memory: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What a planner would do in the learner's seat; memory None begins an episode."""
+        """Return the action of a planner in place of the policy; memory None begins an episode."""
         state: Any = self._world.state
         if memory is None:
             pilot.prepare(self.params.lidar)
@@ -143,41 +143,41 @@ class NavigationEnv(BatchedEnv):
     def step_and_maybe_reset(
         self, tensordict: TensorDictBase
     ) -> tuple[TensorDictBase, TensorDictBase]:
-        """Now and then other worlds for the episodes to come; else as in every env."""
+        """Renew the worlds when due, then step as every env does."""
         self._worlds.renew(self._seed, self._steps)
         self._steps += 1
         return super().step_and_maybe_reset(tensordict)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Other worlds, and episodes from number 0 on."""
+        """Make the worlds of the seed, and count episodes from 0."""
         super()._set_seed(seed)
         self._steps = 0
         self._worlds.fill(self._seed, held_out=self._held_out)
 
     @contextlib.contextmanager
     def other_episodes(self, seed: int) -> Iterator[None]:
-        """Play episodes in held-out worlds, then go on here."""
+        """Play episodes in held-out worlds, then restore the current ones."""
         kept = self._steps, self._held_out
         self._held_out = True
         try:
-            with self._worlds.others(), super().other_episodes(seed):
+            with self._worlds.restored(), super().other_episodes(seed):
                 yield
         finally:
             self._steps, self._held_out = kept
 
     def runtime_state(self) -> dict[str, Any]:
-        """Everything a fresh env needs to go on from here, for a checkpoint."""
+        """Return everything that a fresh env needs to continue, for a checkpoint."""
         worlds = {"steps": self._steps, "worlds": self._worlds.state_dict()}
         return super().runtime_state() | worlds
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
-        """The inverse of runtime_state, for an env of the same options."""
+        """Restore a runtime_state of an env with the same options."""
         super().load_runtime_state(runtime)
         self._steps = runtime["steps"]
         self._worlds.load_state_dict(runtime["worlds"], self._seed)
 
     def _restarted(self, world: World, mask: Tensor, seed: Tensor) -> World:
-        """The masked envs begin anew; the original's first scan was the last one before."""
+        """Reset the masked envs; with stale_scan they keep the last scan of the episode before."""
         restarted = super()._restarted(world, mask, seed)
         if not self._stale_scan:
             return restarted
@@ -186,24 +186,24 @@ class NavigationEnv(BatchedEnv):
         return restarted._replace(state=after._replace(scans=before.scans))
 
     def check_difficulty(self, prefix: str, difficulty: Difficulty) -> None:
-        """Raise about a stage that the worlds have no room for."""
+        """Raise ConfigError for a difficulty that the worlds have no room for."""
         difficulty.checked(prefix, self._worlds.room)
 
     def set_stages(self, stages: list[Difficulty], shares: Mapping[int, float]) -> None:
-        """What the worlds that are made from now on hold."""
+        """Set the difficulties and shares of the worlds that are made from now on."""
         self._worlds.set_stages(stages, dict(shares))
 
     def start_over(self) -> None:
-        """Worlds of the stages of now, episodes from number 0 on."""
+        """Make worlds of the current stages, and count episodes from 0."""
         self._set_seed(int(self._seed))
 
     @property
     def navigation_state(self) -> NavigationState:
-        """The simulator's state, for replays and tests."""
+        """Return the simulator's state, for replays and tests."""
         state: NavigationState = self._world.state
         return state
 
     @property
     def worlds(self) -> WorldPool:
-        """The worlds, for replays and tests."""
+        """Return the pool of worlds, for replays and tests."""
         return self._worlds

@@ -1,4 +1,4 @@
-"""What a drone is told: where the goal is, what the lidar sees, and the nearest moving obstacles."""
+"""Observations of a drone: the way to the goal, the lidar scan, and the nearest moving obstacles."""
 
 import torch
 from torch import Tensor
@@ -13,25 +13,25 @@ _WIDTH_STEP_M = 0.25  # between the width classes of the original
 
 
 class GoalFrameObservation:
-    """Everything in the goal frame, scaled to about one, speeds of obstacles relative to the drone's own."""
+    """The default observation: in the goal frame, scaled to about one, with relative speeds of obstacles."""
 
     def __init__(self) -> None:
         self.leaves: dict[str, tuple[int, ...]] = {}
 
     def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
-        """Settle the shapes."""
+        """Set the shapes of the leaves."""
         self.leaves = _leaves(params, state=10, obstacle=13)
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles
     ) -> dict[str, Tensor]:
-        """Every leaf in its shape and then N."""
+        """Return every leaf in its shape and then N."""
         direction = heading(params, state)
         ahead = to_goal_frame(direction, state.goal - state.drone.position)
         velocity = to_goal_frame(direction, state.drone.velocity) / params.speed_limit_mps
         distance = _length(ahead)
         height = state.drone.position[2]
-        told = torch.cat(
+        own_state = torch.cat(
             [
                 ahead / distance.clamp_min(_LEAST_M),
                 torch.log1p(distance).unsqueeze(0) / 4.0,
@@ -42,8 +42,8 @@ class GoalFrameObservation:
             ]
         )
         return {
-            "state": told,
-            "lidar": _picture(params, state) / params.lidar.range_m,
+            "state": own_state,
+            "lidar": _scan(params, state) / params.lidar.range_m,
             "obstacles": self._obstacles(params, state, near, direction),
             "obstacles_mask": near.present,
         }
@@ -72,22 +72,22 @@ class GoalFrameObservation:
 
 
 class NavRLObservation:
-    """The layout of the original (its defects are not in the layout): metres, and absolute speeds."""
+    """The published layout of NavRL, without its defects: metres, and absolute speeds."""
 
     def __init__(self) -> None:
         self.leaves: dict[str, tuple[int, ...]] = {}
 
     def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
-        """Settle the shapes."""
+        """Set the shapes of the leaves."""
         self.leaves = _leaves(params, state=8, obstacle=10)
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles
     ) -> dict[str, Tensor]:
-        """Every leaf in its shape and then N."""
+        """Return every leaf in its shape and then N."""
         direction = heading(params, state)
         ahead = state.goal - state.drone.position
-        told = [
+        own_state = [
             to_goal_frame(direction, ahead / _length(ahead).clamp_min(_LEAST_M)),
             _length(ahead[:2]).unsqueeze(0),
             ahead[2:],
@@ -103,8 +103,8 @@ class NavRLObservation:
             (~near.upright).float().unsqueeze(0),
         ]
         return {
-            "state": torch.cat(told),
-            "lidar": _picture(params, state),
+            "state": torch.cat(own_state),
+            "lidar": _scan(params, state),
             "obstacles": torch.where(near.present, torch.cat(rows), 0.0).movedim(0, 1),
             "obstacles_mask": near.present,
         }
@@ -119,19 +119,19 @@ def _leaves(params: NavigationParams, *, state: int, obstacle: int) -> dict[str,
     }
 
 
-def _picture(params: NavigationParams, state: NavigationState) -> Tensor:
-    """How far within range every beam ends, 0 where it is free: (1, beams, rings, N)."""
+def _scan(params: NavigationParams, state: NavigationState) -> Tensor:
+    """Return the lidar's range less that of every beam, 0 where it is free: (1, beams, rings, N)."""
     ranges = sensed(params, state)
     shape = (1, params.lidar.beams, params.lidar.rings, ranges.shape[-1])
     return (params.lidar.range_m - ranges).reshape(shape)
 
 
 def _level(near: NearObstacles) -> Tensor:
-    """Offsets (3, M, N) to the obstacles; a column is as high as the drone, so its dz is 0."""
+    """Return the offsets (3, M, N) to the obstacles; dz is 0 for a column, which is always level."""
     x, y, z = near.offset.unbind(0)
     return torch.stack([x, y, torch.where(near.upright, 0.0, z)])
 
 
 def _length(vectors: Tensor) -> Tensor:
-    """Lengths of (3, ..., N)."""
+    """Return the lengths of vectors (3, ..., N)."""
     return vectors.square().sum(0).sqrt()

@@ -1,4 +1,4 @@
-"""What is paid for a flight among obstacles."""
+"""The reward terms of drone navigation."""
 
 import functools
 import operator
@@ -10,56 +10,56 @@ from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState
 
-READS = NavigationParams  # what an env has that these terms read
+READS = NavigationParams  # the params that these terms need
 _LEAST_M = 1e-6
 
 
 def towards(transition: Transition) -> Tensor:
-    """The part of the velocity that points at the goal, m/s."""
+    """Return the component of the velocity towards the goal, m/s."""
     ahead = _ahead(transition.after)
     return (transition.after.drone.velocity * ahead).sum(0) / _length(ahead).clamp_min(_LEAST_M)
 
 
 def progress(transition: Transition) -> Tensor:
-    """Metres by which the goal has come closer; sums up to the way from start to goal."""
+    """Return the decrease of the distance to the goal, m; the sum is the way from start to goal."""
     return _length(_ahead(transition.before)) - _length(_ahead(transition.after))
 
 
 def alive(transition: Transition) -> Tensor:
-    """1 for every decision."""
+    """Return 1 for every decision."""
     return torch.ones_like(transition.after.decision)
 
 
 def time(transition: Transition) -> Tensor:
-    """Seconds."""
+    """Return the seconds of the decision."""
     return torch.full_like(transition.after.decision, transition.params.decision_s)
 
 
 def free_sight(transition: Transition, *, scale_m: float) -> Tensor:
-    """Mean logarithm of the lidar's ranges over scale_m."""
+    """Return the mean logarithm of the lidar's ranges over scale_m."""
     ranges = transition.after.scans[0].clamp_min(_LEAST_M)
     return _mean((ranges * (1.0 / scale_m)).log())
 
 
 def free_of_moving(transition: Transition, *, scale_m: float) -> Tensor:
-    """Mean logarithm of the distances to the nearest moving obstacles over scale_m."""
+    """Return the mean logarithm of the distances to the nearest moving obstacles over scale_m."""
     near, params = transition.events.near, transition.params
     gap = torch.where(near.present, near.centre_gap_m(), params.near_range_m)
     return _mean((gap.clamp(_LEAST_M, params.near_range_m) * (1.0 / scale_m)).log())
 
 
 def jolt(transition: Transition) -> Tensor:
-    """By how much the velocity has changed, m/s."""
+    """Return the change of the velocity, m/s."""
     return _length(transition.after.drone.velocity - transition.before.drone.velocity)
 
 
 def jolt_squared(transition: Transition) -> Tensor:
-    """The same, squared."""
+    """Return the squared change of the velocity, m^2/s^2."""
     return (transition.after.drone.velocity - transition.before.drone.velocity).square().sum(0)
 
 
 def off_height(transition: Transition, *, margin_m: float) -> Tensor:
-    """Squared metres above or below the band between the heights of start and goal."""
+    """Return the squared distance above or below the band between the heights of start and goal."""
     state: NavigationState = transition.after
     height, start, goal = state.drone.position[2], state.start[2], state.goal[2]
     above = (height - torch.maximum(start, goal) - margin_m).clamp_min(0.0)
@@ -68,7 +68,7 @@ def off_height(transition: Transition, *, margin_m: float) -> Tensor:
 
 
 def loiters(transition: Transition, *, within_m: float, speed_mps: float) -> Tensor:
-    """Seconds spent slower than this with a moving obstacle closer than that."""
+    """Return the seconds spent slower than speed_mps with a moving obstacle closer than within_m."""
     near = transition.events.near
     close = (near.present & (near.centre_gap_m() < within_m)).any(0)
     slow = _length(transition.after.drone.velocity) < speed_mps
@@ -76,28 +76,28 @@ def loiters(transition: Transition, *, within_m: float, speed_mps: float) -> Ten
 
 
 def success(transition: Transition) -> Tensor:
-    """1 when the goal is reached."""
+    """Return 1 when the goal is reached."""
     return (transition.after.ending.reached & ~transition.before.ending.reached).float()
 
 
 def collision(transition: Transition) -> Tensor:
-    """1 when anything is hit."""
+    """Return 1 when anything is hit."""
     ending = transition.after.ending
     return (ending.hit_static | ending.hit_moving).float()
 
 
 def outside(transition: Transition) -> Tensor:
-    """1 when the drone leaves the world: too low, too high, too far."""
+    """Return 1 when the drone leaves the world: too low, too high, too far."""
     return transition.after.ending.outside.float()
 
 
 def timeout(transition: Transition) -> Tensor:
-    """1 when the time is up before the goal is reached."""
+    """Return 1 when the time is up before the goal is reached."""
     return (transition.truncated & ~transition.after.ending.reached).float()
 
 
 def intervention(transition: Transition) -> Tensor:
-    """By how much a shield has changed the command, m/s."""
+    """Return the change of the command by the shield, m/s."""
     return _length(transition.events.flown - transition.events.command)
 
 
@@ -110,7 +110,7 @@ def _length(vectors: Tensor) -> Tensor:
 
 
 def _mean(rows: Tensor) -> Tensor:
-    """The mean of (R, N) over R, always added in this order: that of torch depends on N."""
+    """Return the mean of (R, N) over R, always added in this order: that of torch depends on N."""
     count = rows.shape[0]
     while rows.shape[0] % 2 == 0:
         half = rows.shape[0] // 2

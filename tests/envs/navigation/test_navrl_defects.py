@@ -14,7 +14,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.core import random
 from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.rewards import jolt
-from navrl.envs.navigation.sim.moving_obstacles import advance, opening
+from navrl.envs.navigation.sim.moving_obstacles import advance, initial_obstacles
 from navrl.envs.navigation.sim.state import horizontal_unit
 from navrl.evaluate import play
 from tests.envs.navigation.sim.obstacles import DT_S, begun, flown, keys, moving_params, vectors
@@ -205,7 +205,7 @@ def test_8_shared_obstacles_would_be_the_same_in_every_env():
     params, one = moving_params(), keys(1).expand(8)
     start = torch.full((3, 8), 100.0)
     for key, shared in ((keys(8), False), (one, True)):
-        obstacles = opening(params, key, start, torch.tensor(80))
+        obstacles = initial_obstacles(params, key, start, torch.tensor(80))
         obstacles = advance(params, obstacles, key, torch.zeros(8), start, start, DT_S)
         same = (obstacles.position.x == obstacles.position.x[:, :1]).all()
         assert bool(same) == shared

@@ -1,4 +1,4 @@
-"""Our map: boxes at any angle, columns, walls and floating boxes, with no gap too narrow to fly through."""
+"""The default map: boxes at any angle, columns, walls and floating boxes, with no gap too narrow to pass."""
 
 import math
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.core.weights import Weights
 from navrl.envs.navigation.maps.placement import (
     Bounds,
     Placing,
     draw_shapes,
     place,
-    require,
 )
 from navrl.envs.navigation.sim.clearance import Footprint, rectangle_gap_m2
 from navrl.envs.navigation.sim.static_obstacles import (
@@ -27,13 +27,13 @@ from navrl.envs.navigation.sim.static_obstacles import (
 
 
 class _Row(NamedTuple):
-    """A shape as numbers, so that one formula makes all shapes."""
+    """The numbers of a shape, so that one formula makes all shapes."""
 
-    length_m: Bounds  # of a round one the diameter
+    length_m: Bounds  # diameter of a round shape
     width_m: Bounds
     bottom_m: Bounds
     tall_m: Bounds
-    turn_rad: float  # turned by as much at most
+    turn_rad: float  # largest turn
     is_round: bool
 
 
@@ -49,7 +49,7 @@ class Block:
     turned: bool  # at any angle; false: along the axes of the world
 
     def row(self) -> _Row:
-        """Its numbers."""
+        """Return the numbers of the shape."""
         turn_rad = math.pi if self.turned else 0.0
         return _Row(self.length_m, self.width_m, self.bottom_m, self.tall_m, turn_rad, False)
 
@@ -64,7 +64,7 @@ class Column:
     tall_m: Bounds
 
     def row(self) -> _Row:
-        """Its numbers."""
+        """Return the numbers of the shape."""
         return _Row(self.diameter_m, self.diameter_m, self.bottom_m, self.tall_m, 0.0, True)
 
 
@@ -72,17 +72,17 @@ class Column:
 class ForestMap:
     """Obstacles of several shapes in a square; two of them overlap, or are at least gap_m apart.
 
-    Place n of the boxes or place n of the cylinders holds obstacle n; the other one is not there.
+    Index n of the boxes or index n of the cylinders holds obstacle n; the other one is absent.
     """
 
     count: int
-    half_side_m: float  # obstacles lie inside of it as a whole
+    half_side_m: float  # of the square that holds all obstacles
     gap_m: float
     shapes: Mapping[str, Block | Column]
     attempts: int
 
     def make(self, key: Tensor, count: Tensor) -> StaticObstacles:
-        """The worlds with these keys, boxes and cylinders (G, count of the map)."""
+        """Return the obstacles of the worlds with these keys, boxes and cylinders (G, count of the map)."""
         draws = draw_shapes(key, 6, self.count)
         names = tuple(self.shapes)
         weights = {name: self.shapes[name].weight for name in names}
@@ -98,48 +98,47 @@ class ForestMap:
         halves = torch.stack([0.5 * length_m, 0.5 * width_m]).where(~is_round, 0.0)
         radius_m = (0.5 * length_m).where(is_round, 0.0)
         reach_m = halves.square().sum(0).sqrt() + radius_m  # from the middle to the farthest corner
-        bodies = torch.stack([*halves, yaw_rad.cos(), yaw_rad.sin(), radius_m, reach_m])
+        shapes_ = torch.stack([*halves, yaw_rad.cos(), yaw_rad.sin(), radius_m, reach_m])
         placing = Placing(self._locate, self._clash, self.attempts, "gap_m")
-        x, y = place(key, count, bodies, placing)
-        return _sorted_by_kind(Footprint(x, y, *bodies[:5]), is_round, bottom_m, bottom_m + tall_m)
+        x, y = place(key, count, shapes_, placing)
+        return _sorted_by_kind(Footprint(x, y, *shapes_[:5]), is_round, bottom_m, bottom_m + tall_m)
 
-    def _locate(self, draws: Tensor, body: Tensor) -> tuple[Tensor, Tensor]:
-        half_x, half_y, cos, sin, radius_m, _ = body
+    def _locate(self, draws: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]:
+        half_x, half_y, cos, sin, radius_m, _ = shape
         room_x = self.half_side_m - half_x * cos.abs() - half_y * sin.abs() - radius_m
         room_y = self.half_side_m - half_x * sin.abs() - half_y * cos.abs() - radius_m
         return (2.0 * draws[0] - 1.0) * room_x, (2.0 * draws[1] - 1.0) * room_y
 
     def _clash(
-        self, x: Tensor, y: Tensor, body: Tensor, xs: Tensor, ys: Tensor, bodies: Tensor
+        self, x: Tensor, y: Tensor, shape: Tensor, xs: Tensor, ys: Tensor, shapes_: Tensor
     ) -> Tensor:
-        """Whether the gap is too narrow; obstacles that overlap have none."""
-        reach_m = body[5] + bodies[5] + self.gap_m
+        """Return where the gap is too narrow; obstacles that overlap have none."""
+        reach_m = shape[5] + shapes_[5] + self.gap_m
         near = (x - xs).square() + (y - ys).square() < reach_m.square()
-        pairs = near.nonzero(as_tuple=True)  # one in twenty; only these are worth the exact gap
-        one, other = (
+        pairs = near.nonzero(as_tuple=True)  # one in twenty; only these need the exact gap
+        first, second = (
             Footprint(*(field.expand(near.shape)[pairs] for field in fields))
-            for fields in ((x, y, *body[:5]), (xs, ys, *bodies[:5]))
+            for fields in ((x, y, *shape[:5]), (xs, ys, *shapes_[:5]))
         )
-        gap_m2 = rectangle_gap_m2(one, other)
-        radii_m = one.radius_m + other.radius_m
+        gap_m2 = rectangle_gap_m2(first, second)
+        radii_m = first.radius_m + second.radius_m
         narrow = (gap_m2 > radii_m.square()) & (gap_m2 < (radii_m + self.gap_m).square())
         return near.index_put(pairs, narrow)
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
-        require("world.map", self, "count", self.count >= 1, "1 or more")
-        require("world.map", self, "attempts", self.attempts >= 1, "1 or more")
-        require("world.map", self, "gap_m", 0.0 <= self.gap_m < math.inf, "0 or more")
+        """Return self, or raise ConfigError for an impossible number."""
+        require_whole("world.map.count", self.count, 1)
+        require_whole("world.map.attempts", self.attempts, 1)
+        require_number("world.map.gap_m", self.gap_m, least=0.0)
         usable = 0.0 < self.half_side_m < 0.1 * FAR_M
-        require(
-            "world.map", self, "half_side_m", usable, f"more than 0 and less than {0.1 * FAR_M:g}"
-        )
-        require("world.map", self, "shapes", len(self.shapes) > 0, "one shape or more")
+        expected = f"more than 0 and less than {0.1 * FAR_M:g}"
+        require(usable, "world.map.half_side_m", self.half_side_m, expected)
+        require(len(self.shapes) > 0, "world.map.shapes", self.shapes, "one shape or more")
         for name, shape in self.shapes.items():
             self._check_shape(name, shape)
         weights = [shape.weight for shape in self.shapes.values()]
         usable = min(weights) >= 0.0 and 0.0 < sum(weights) < math.inf
-        require("world.map", self, "shapes", usable, "weights of 0 or more, not all 0")
+        require(usable, "world.map.shapes", weights, "weights of 0 or more, not all 0")
         return self
 
     def _check_shape(self, name: str, shape: Block | Column) -> None:
@@ -160,7 +159,7 @@ class ForestMap:
 
 
 def _between(bounds: list[Bounds], chosen: Tensor, draw: Tensor) -> Tensor:
-    """A number between the bounds of the chosen shape."""
+    """Return a number between the bounds of the chosen shape."""
     table = torch.tensor(bounds, dtype=torch.float32, device=draw.device)
     low, high = table[chosen.to(torch.int64)].unbind(-1)
     return low + (high - low) * draw
@@ -169,7 +168,7 @@ def _between(bounds: list[Bounds], chosen: Tensor, draw: Tensor) -> Tensor:
 def _sorted_by_kind(
     footprint: Footprint, is_round: Tensor, bottom_m: Tensor, top_m: Tensor
 ) -> StaticObstacles:
-    """Round ones among the cylinders, the others among the boxes."""
+    """Return the round shapes as cylinders, the others as boxes."""
     there = is_present(footprint.x)
     angular, round_ = there & ~is_round, there & is_round
     x, y, half_x_m, half_y_m, cos_yaw, sin_yaw, radius_m = footprint

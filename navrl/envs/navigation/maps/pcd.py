@@ -18,7 +18,7 @@ class _Header(NamedTuple):
 
 
 def decode_pcd(data: bytes, most_points: int) -> NDArray[np.float64]:
-    """The points (P, 3); a ValueError says what a file is that is refused."""
+    """Return the points (P, 3), or raise a ValueError with the reason."""
     header, body = _read_header(data)
     if not {"x", "y", "z"} <= set(header.names):
         raise ValueError(f"it has the fields {header.names}; expected x, y and z among them")
@@ -32,7 +32,7 @@ def decode_pcd(data: bytes, most_points: int) -> NDArray[np.float64]:
 
 
 def _read_header(data: bytes) -> tuple[_Header, bytes]:
-    """What the lines up to DATA say, and what follows them."""
+    """Return the header, which ends with the line DATA, and the bytes after it."""
     words: dict[str, list[str]] = {}
     place = 0
     while "DATA" not in words:

@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from navrl.config import checks
 from navrl.envs.core import random
 from navrl.envs.navigation.sim.static_obstacles import FAR_M, StaticObstacles
 
@@ -120,8 +119,3 @@ def _try(
     column, there = fitting[row], waiting[row]
     x[there, number], y[there, number] = new_x[row, column], new_y[row, column]
     return waiting[~found]
-
-
-def require(group: str, maker: object, name: str, satisfied: bool, expected: str) -> None:
-    """Raise a ValueError that names the option of the maker unless it is satisfied."""
-    checks.require(satisfied, f"{group}.{name}", getattr(maker, name), expected)

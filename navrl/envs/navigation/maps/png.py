@@ -12,7 +12,7 @@ _GREY, _NOT_INTERLACED = 0, 0
 
 
 def decode_png(data: bytes, most_pixels: int) -> NDArray[np.uint16]:
-    """The pixels (rows, columns), top row first; a ValueError says what an image is that is refused."""
+    """Return the pixels (rows, columns), top row first, or raise a ValueError with the reason."""
     if not data.startswith(_SIGNATURE):
         raise ValueError("it is no PNG image")
     chunks = list(_chunks(data))
@@ -34,15 +34,15 @@ def decode_png(data: bytes, most_pixels: int) -> NDArray[np.uint16]:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Name and body of every chunk up to the end mark."""
+    """Yield name and body of every chunk up to the end mark."""
     place = len(_SIGNATURE)
     while place + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, place)
         name, end = data[place + 4 : place + 8], place + 8 + length
         if end + 4 > len(data):
             break
-        (stored,) = struct.unpack_from(">I", data, end)
-        if zlib.crc32(data[place + 4 : end]) != stored:
+        (checksum,) = struct.unpack_from(">I", data, end)
+        if zlib.crc32(data[place + 4 : end]) != checksum:
             raise ValueError("it is damaged: a checksum is wrong")
         if name == b"IEND":
             return
@@ -52,7 +52,7 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _inflate(packed: bytes, expected: int) -> NDArray[np.uint8]:
-    """Exactly `expected` bytes; a stream that wants to be longer is not unpacked any further."""
+    """Unpack exactly `expected` bytes; a longer stream is not unpacked any further."""
     try:
         rows = zlib.decompressobj().decompress(packed, expected + 1)
     except zlib.error as error:
@@ -63,7 +63,7 @@ def _inflate(packed: bytes, expected: int) -> NDArray[np.uint8]:
 
 
 def _unfiltered(rows: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """The bytes before each row was written as a difference to its neighbours."""
+    """Undo the filters, by which each row is written as a difference to its neighbours."""
     pixels = np.zeros((rows.shape[0], rows.shape[1] - 1), dtype=np.uint8)
     above = np.zeros(rows.shape[1] - 1, dtype=np.uint8)
     for row, target in zip(rows, pixels, strict=True):

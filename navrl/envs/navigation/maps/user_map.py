@@ -1,4 +1,7 @@
-"""A map file as boxes: `.npy` (points or heights), `.pcd` (points) and `.png` (heights)."""
+"""A map from a user's file, as boxes: `.npy` (points or heights), `.pcd` (points) and `.png` (heights).
+
+The file is read as occupied intervals of a grid of columns, which are merged into few boxes.
+"""
 
 import functools
 import math
@@ -21,7 +24,7 @@ Integers = NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """Intervals of height over cells, all in steps of the grid, fields (n,); a cell may have several."""
+    """Occupied intervals of height over cells, in steps of the grid, fields (n,); a cell may have several."""
 
     row: Integers  # along y
     column: Integers  # along x
@@ -41,7 +44,7 @@ class Blocks(NamedTuple):
 
 
 def from_voxels(row: Integers, column: Integers, level: Integers) -> Columns:
-    """Voxels, each named once or more often, with those above each other joined."""
+    """Join the voxels, which may be repeated, that are above each other."""
     voxels = np.unique(np.stack([row, column, level], axis=1), axis=0)
     row, column, level = voxels.T
     first, last = _runs((row, column), level)
@@ -49,7 +52,7 @@ def from_voxels(row: Integers, column: Integers, level: Integers) -> Columns:
 
 
 def merge(columns: Columns) -> Blocks:
-    """Boxes that fill exactly the same space: cells joined to strips, and equal strips to rectangles.
+    """Merge columns into boxes of the same space: cells to strips, and equal strips to rectangles.
 
     Strips along x and along y are both tried; the fewer boxes win.
     """
@@ -81,7 +84,7 @@ def _rectangles(columns: Columns) -> Blocks:
 
 
 def _runs(groups: tuple[Integers, ...], steps: Integers) -> tuple[Integers, Integers]:
-    """First and last index of every run of consecutive steps within a group; sorted by both."""
+    """Return first and last index of every run of consecutive steps within a group; sorted by both."""
     breaks = np.diff(steps) != 1
     for group in groups:
         breaks |= np.diff(group) != 0
@@ -90,38 +93,36 @@ def _runs(groups: tuple[Integers, ...], steps: Integers) -> tuple[Integers, Inte
 
 
 _SCALE = "world.map.scale"
-_MOST = 1 << 25  # points or pixels that are read; beyond, a map wants to be thinned out first
-# What numpy raises over a header, which it reads with Python's own tokenizer and parser.
+_MOST = 1 << 25  # points or pixels that are read; a larger map has to be thinned out first
+# The errors of numpy about a header, which it reads with Python's own tokenizer and parser.
 _DAMAGED = (ValueError, TypeError, EOFError, SyntaxError, OverflowError, RecursionError, TokenError)
 _FARTHEST_M = 1e5  # coordinates beyond lose their decimetres in float32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How the numbers of a file become metres."""
+    """The conversion of a file's numbers to metres."""
 
-    resolution_m: float  # side of a column: of a pixel, or of what points are rounded to
+    resolution_m: float  # side of a column: of a pixel, or of the grid that points are rounded to
     height_step_m: float  # heights are rounded up to it
     height_scale_m: float  # metres per unit of a height map; points are in metres
-    origin_m: tuple[float, float, float]  # where the file's own origin lies in the world
-    ground_m: float  # what is as high as this or lower is ground
+    origin_m: tuple[float, float, float]  # of the file's own origin in the world
+    ground_m: float  # this height and lower is ground
 
     def checked(self) -> "Scale":
-        """Self, or a ValueError that says which number is impossible."""
+        """Return self, or raise ConfigError for an impossible number."""
         for name in ("resolution_m", "height_step_m", "height_scale_m"):
-            value = getattr(self, name)
-            require_number(f"{_SCALE}.{name}", value, above=0.0)
-        usable = 0.0 <= self.ground_m < math.inf
-        require(usable, f"{_SCALE}.ground_m", self.ground_m, "0 or more")
+            require_number(f"{_SCALE}.{name}", getattr(self, name), above=0.0)
+        require_number(f"{_SCALE}.ground_m", self.ground_m, least=0.0)
         usable = len(self.origin_m) == 3 and all(math.isfinite(number) for number in self.origin_m)
         require(usable, f"{_SCALE}.origin_m", self.origin_m, "x, y and z")
         return self
 
 
 def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
-    """The obstacles of the file as boxes (1, B), in the world's axes.
+    """Return the obstacles of the file as boxes (1, B), in the world's axes.
 
-    Point clouds keep gaps: what floats is a box with air below. A height map begins at its origin with
+    Point clouds keep gaps: floating parts become boxes with air below. A height map begins at its origin with
     the lowest x and y; rows go along y, in images the last row is the one with the lowest y.
     """
     scale.checked()
@@ -133,7 +134,7 @@ def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
     except MemoryError as error:
         raise ValueError(f"the map {path} does not fit into memory") from error
     except ValueError as error:
-        reason = " ".join(str(error).split())  # what a library says may have several lines
+        reason = " ".join(str(error).split())  # the message of a library may have several lines
         raise ValueError(f"the map {path} cannot be used: {reason}") from error
     blocks = merge(columns)
     if len(blocks.top) > max_boxes:
@@ -145,7 +146,7 @@ def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
 
 
 def _values(path: Path) -> tuple[NDArray[Any], bool]:
-    """What the file holds, and whether these are points (P, 3) or heights (rows, columns)."""
+    """Return the array of the file, and whether it holds points (P, 3), not heights (rows, columns)."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
         array = _load_npy(path)
@@ -159,7 +160,7 @@ def _values(path: Path) -> tuple[NDArray[Any], bool]:
 
 def _load_npy(path: Path) -> NDArray[Any]:
     try:
-        # Mapped, so that a header that promises too much is noticed before memory is asked for.
+        # Memory-mapped, so that too large a size in the header is noticed before memory is allocated.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except _DAMAGED as error:
         raise ValueError(f"it is no complete .npy array of numbers ({error})") from error
@@ -173,7 +174,7 @@ def _load_npy(path: Path) -> NDArray[Any]:
 
 
 def _columns(values: NDArray[Any], are_points: bool, scale: Scale) -> Columns:
-    """What is occupied; nothing that is a number only by name."""
+    """Return the occupied columns, or raise for NaN, infinity and absurd coordinates."""
     if values.size == 0:
         raise ValueError(f"it is empty: its shape is {values.shape}")
     with np.errstate(over="ignore"):
@@ -203,7 +204,7 @@ def _heights_m(values: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]
 
 
 def _of_heights(heights_m: NDArray[np.float64], scale: Scale) -> Columns:
-    """Every pixel above the ground stands on the ground."""
+    """Return a column from the ground for every pixel above it."""
     row, column = np.nonzero(heights_m > scale.ground_m)
     # The small number keeps 3.0000000001 steps from becoming four.
     top = np.ceil(heights_m[row, column] / scale.height_step_m - 1e-6).astype(np.int64)
@@ -211,7 +212,7 @@ def _of_heights(heights_m: NDArray[np.float64], scale: Scale) -> Columns:
 
 
 def _of_points(points_m: NDArray[np.float64], scale: Scale) -> Columns:
-    """Every point fills its voxel; what begins in the first voxel above the ground stands on it."""
+    """Return the columns of filled voxels; those from the first voxel above the ground stand on it."""
     points_m = points_m[points_m[:, 2] > scale.ground_m]
     if len(points_m) == 0:
         nothing = np.zeros(0, dtype=np.int64)
@@ -224,7 +225,7 @@ def _of_points(points_m: NDArray[np.float64], scale: Scale) -> Columns:
 
 
 def _boxes(blocks: Blocks, scale: Scale) -> Boxes:
-    """The boxes in metres, (1, B)."""
+    """Return the boxes in metres, (1, B)."""
 
     def metres(steps: NDArray[Any], step_m: float, offset_m: float) -> torch.Tensor:
         return torch.from_numpy(steps * step_m + offset_m).to(torch.float32).unsqueeze(0)
@@ -253,26 +254,26 @@ class UserMap:
 
     @functools.cached_property
     def boxes(self) -> Boxes:
-        """What the file holds, (1, B)."""
+        """Return the boxes of the file, (1, B)."""
         return read_map(self.path, scale=self.scale, max_boxes=self.max_boxes)
 
     @property
     def count(self) -> int:
-        """How many boxes the file makes; no world has fewer, whatever is asked for."""
+        """Return the number of boxes; every world has all of them, whatever count is requested."""
         return self.boxes.x.shape[1]
 
     @property
     def half_side_m(self) -> float:
-        """Unknown before the file is read; how many obstacles are in sight of a cell is counted then."""
+        """Return infinity: it is unknown before the file is read, and obstacles in sight are counted then."""
         return math.inf
 
     def make(self, key: Tensor, count: Tensor) -> StaticObstacles:
-        """The world of the file for every key; all of it, whatever the count."""
+        """Return the world of the file for every key, whatever the count."""
         worlds = key.shape[0]
         boxes = Boxes(*(field.to(key.device).expand(worlds, -1) for field in self.boxes))
         return StaticObstacles(boxes, absent_cylinders(worlds, 0, key.device))
 
     def checked(self) -> Self:
-        """Self; or a ValueError that says what is wrong with the file, before anything is trained."""
+        """Return self, or raise a ValueError about the file, before anything is trained."""
         _ = self.boxes
         return self

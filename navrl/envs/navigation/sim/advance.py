@@ -1,4 +1,4 @@
-"""Drone navigation: one decision of N drones among static and moving obstacles."""
+"""One decision of N drones among static and moving obstacles."""
 
 from typing import NamedTuple
 
@@ -9,20 +9,20 @@ from navrl.envs.core import random
 from navrl.envs.navigation.sim import drone as drones
 from navrl.envs.navigation.sim import moving_obstacles
 from navrl.envs.navigation.sim.clearance import clearance_in_sight_m
-from navrl.envs.navigation.sim.lidar import cast, noisy
+from navrl.envs.navigation.sim.lidar import add_noise, cast
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles, nearest
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import Ending, Factors, NavigationState, Tally, heading
 from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
 
-_NO_CLEARANCE_M = 1e3  # of an episode that has not been anywhere yet
+_NO_CLEARANCE_M = 1e3  # clearance at the start of an episode
 
 
 class StartTables(NamedTuple):
-    """Worlds, and in each of them the starts that episodes draw from, with what the lidar sees there."""
+    """Worlds, and in each of them the starts that episodes draw from, with the lidar's scans there."""
 
     worlds: Worlds
-    first: Tensor  # int64 (), episodes that begin now are in the worlds from here on
+    first: Tensor  # int64 (), first of the worlds in which new episodes begin
     start: Tensor  # (W, P, 3)
     goal: Tensor  # (W, P, 3)
     scans: Tensor  # (W, P, beams * rings)
@@ -32,17 +32,17 @@ class StartTables(NamedTuple):
 
 
 class Events(NamedTuple):
-    """What a decision has led to, beside the state."""
+    """The events of a decision, beside the state."""
 
     near: NearObstacles
-    command: Tensor  # (3, N) as given by the pilot
+    command: Tensor  # (3, N) by the policy or planner
     flown: Tensor  # (3, N) after the shield
 
 
 def initial_state(
     params: NavigationParams, openings: StartTables, share: int, key: Tensor
 ) -> NavigationState:
-    """The episodes with these keys, in `share` worlds from the first; hovering at the start."""
+    """Return the initial states of the episodes with these keys, in `share` worlds from the first."""
     draws = random.uniform(key, random.WORLD, 8)
     world = openings.first + (draws[0] * share).to(torch.int64)
     route = (draws[1] * openings.start.shape[1]).to(torch.int64)
@@ -59,7 +59,9 @@ def initial_state(
         start=start,
         goal=goal,
         drone=drones.hovering(params.drone, start, goal),
-        obstacles=moving_obstacles.opening(params.moving, key, start, openings.moving[world]),
+        obstacles=moving_obstacles.initial_obstacles(
+            params.moving, key, start, openings.moving[world]
+        ),
         static_gap_m=openings.gaps[world, route],
         scans=scan.expand(1 + params.scan_latency_decisions, *scan.shape),
         pending=torch.zeros((params.pending, *start.shape), device=key.device),
@@ -77,7 +79,7 @@ def advance(
     command: Tensor,
     flown: Tensor,
 ) -> tuple[NavigationState, Events]:
-    """Fly `flown` (3, N), what is left of `command`, until the next decision."""
+    """Return the state at the next decision; `flown` (3, N) is `command` after the shield."""
     on_its_way = torch.cat([flown.unsqueeze(0), state.pending])
     arriving = _arriving(on_its_way, state.factors.latency)
     drone = drones.advance(params.drone, state.drone, arriving, state.factors, params.decision_s)
@@ -93,12 +95,12 @@ def advance(
     after = state._replace(
         decision=state.decision + 1.0, drone=drone, obstacles=obstacles, pending=on_its_way[:-1]
     )
-    scan = look(params, grid, worlds, after)
+    ranges = scan(params, grid, worlds, after)
     near = near_obstacles(params, after)
     gap_m = static_gap_m(
-        params, grid, worlds, after.world.to(torch.int64), drone.position, scan.amin(0)
+        params, grid, worlds, after.world.to(torch.int64), drone.position, ranges.amin(0)
     )
-    scans = torch.cat([scan.unsqueeze(0), state.scans[:-1]])
+    scans = torch.cat([ranges.unsqueeze(0), state.scans[:-1]])
     after = after._replace(static_gap_m=gap_m, scans=scans)
     events = Events(near, command, flown)
     ending = _ending(params, after, near, state.ending)
@@ -106,8 +108,8 @@ def advance(
     return after._replace(ending=ending, tally=tally), events
 
 
-def look(params: NavigationParams, grid: Grid, worlds: Worlds, state: NavigationState) -> Tensor:
-    """The true ranges of every beam, (beams * rings, N)."""
+def scan(params: NavigationParams, grid: Grid, worlds: Worlds, state: NavigationState) -> Tensor:
+    """Return the true range of every beam, (beams * rings, N)."""
     direction = heading(params, state)
     x, y, z = state.drone.position.unbind(0)
     world = state.world.to(torch.int64)
@@ -123,9 +125,9 @@ def static_gap_m(
     position: Tensor,
     shortest_m: Tensor,
 ) -> Tensor:
-    """Metres (N,) to what stands nearest to position (3, N), where the shortest beam is shortest_m.
+    """Return the distance (N,) from position (3, N) to static obstacles; the shortest beam is shortest_m.
 
-    With contact=lidar it is the beam, which as published passes by what is thin, low or high between beams.
+    With contact=lidar it is the beam, which as published misses what is thin, low or high between beams.
     """
     if params.contact == "lidar":
         return shortest_m
@@ -133,12 +135,12 @@ def static_gap_m(
 
 
 def sensed(params: NavigationParams, state: NavigationState) -> Tensor:
-    """The ranges (beams * rings, N) that a pilot is told: delayed and with the sensor's errors."""
-    return noisy(params.noise, state.scans[-1], state.key, state.decision, params.lidar.range_m)
+    """Return the observed ranges (beams * rings, N): delayed and with the sensor's errors."""
+    return add_noise(params.noise, state.scans[-1], state.key, state.decision, params.lidar.range_m)
 
 
 def near_obstacles(params: NavigationParams, state: NavigationState) -> NearObstacles:
-    """The nearest moving obstacles within sight."""
+    """Return the nearest moving obstacles within sight."""
     return nearest(
         params.moving,
         state.obstacles,
@@ -156,13 +158,13 @@ def _factors(params: NavigationParams, draws: Tensor) -> Factors:
         )
     )
     soonest, latest = params.vary.latency_decisions
-    # Three uniform numbers per axis would be closer to a normal one; one of the same variance will do.
+    # One uniform number of the same variance approximates a normal one well enough.
     wind = (draws[3:6] - 0.5) * (12.0**0.5 * params.vary.wind_mps2)
     return Factors(gain, lag, torch.floor(soonest + (latest + 1 - soonest) * latency), wind)
 
 
 def _arriving(on_its_way: Tensor, latency: Tensor) -> Tensor:
-    """The command (3, N) that was given `latency` decisions ago."""
+    """Return the command (3, N) of `latency` decisions ago."""
     found = on_its_way[0]
     for age in range(1, on_its_way.shape[0]):
         found = torch.where(latency == age, on_its_way[age], found)
@@ -180,9 +182,9 @@ def _ending(
     if params.side_limit_m is not None:
         outside = outside | (position[:2].abs() > params.side_limit_m).any(0)
     at_goal = (state.goal - position).square().sum(0) < params.goal_radius_m**2
-    open_ = ~(before.reached | hit_static | hit_moving | outside)
+    flying = ~(before.reached | hit_static | hit_moving | outside)
     return Ending(
-        reached=before.reached | (at_goal & open_),
+        reached=before.reached | (at_goal & flying),
         hit_static=hit_static,
         hit_moving=hit_moving & ~hit_static,
         outside=outside & ~hit_static & ~hit_moving,

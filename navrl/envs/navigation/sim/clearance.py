@@ -1,4 +1,4 @@
-"""Exact distances: from a point to the nearest obstacle, and between what two obstacles stand on."""
+"""Exact distances: from a point to the nearest static obstacle, and between two footprints."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class Footprint(NamedTuple):
 
 
 def clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """Metres from the points (G, P) to the nearest obstacle of their world, 0 inside, (G, P).
+    """Return the distance (G, P) from points (G, P) to the nearest obstacle of their world, 0 inside.
 
     In three dimensions: a point above a low pillar, or below a floating box, is as far as it is high.
     """
@@ -36,7 +36,7 @@ def clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Ten
 def clearance_in_sight_m(
     grid: Grid, worlds: Worlds, world: Tensor, x: Tensor, y: Tensor, z: Tensor
 ) -> Tensor:
-    """The same of points (N,) in the worlds int64 (N,), at most the grid's reach_m: cells list no more."""
+    """Return the clearance of points (N,) in worlds int64 (N,), limited to the grid's reach_m."""
     cell = world * grid.cells + grid.cell_index(x, y)
     boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
     cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
@@ -50,7 +50,7 @@ def _clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Te
 
 
 def _least_m(box: Boxes, cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """From points (...) to the nearest of their obstacles (..., K)."""
+    """Return the distance from points (...) to the nearest of their obstacles (..., K)."""
     nearest_m2 = torch.full_like(x, torch.inf)  # a world may have no obstacle
     x, y, z = x.unsqueeze(-1), y.unsqueeze(-1), z.unsqueeze(-1)
     to_box_m2 = _outside_m2(x - box.x, y - box.y, box) + _above_m2(z, box)
@@ -64,16 +64,16 @@ def _least_m(box: Boxes, cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor) -
     return nearest_m2.sqrt()
 
 
-def _outside_m2(east: Tensor, north: Tensor, body: Boxes | Footprint) -> Tensor:
-    """Squared distance from a point, relative to the middle of the rectangle, to the rectangle."""
-    along = east * body.cos_yaw + north * body.sin_yaw
-    across = north * body.cos_yaw - east * body.sin_yaw
-    return _beyond_m2(along, body.half_x_m) + _beyond_m2(across, body.half_y_m)
+def _outside_m2(east: Tensor, north: Tensor, shape: Boxes | Footprint) -> Tensor:
+    """Return the squared distance to a rectangle from a point relative to its middle."""
+    along = east * shape.cos_yaw + north * shape.sin_yaw
+    across = north * shape.cos_yaw - east * shape.sin_yaw
+    return _beyond_m2(along, shape.half_x_m) + _beyond_m2(across, shape.half_y_m)
 
 
-def _above_m2(z: Tensor, body: Boxes | Cylinders) -> Tensor:
-    """Squared height above the top or below the bottom; 0 between them."""
-    return torch.maximum(body.bottom_m - z, z - body.top_m).clamp_min(0.0).square()
+def _above_m2(z: Tensor, shape: Boxes | Cylinders) -> Tensor:
+    """Return the squared height above the top or below the bottom; 0 between them."""
+    return torch.maximum(shape.bottom_m - z, z - shape.top_m).clamp_min(0.0).square()
 
 
 def _beyond_m2(offset: Tensor, half: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def _beyond_m2(offset: Tensor, half: Tensor) -> Tensor:
 
 
 def rectangle_gap_m2(a: Footprint, b: Footprint) -> Tensor:
-    """Squared distance between the rectangles, corners not rounded; 0 where they overlap.
+    """Return the squared distance between rectangles, corners not rounded; 0 where they overlap.
 
     Two convex shapes that are apart are nearest at a corner of one of them.
     """
@@ -92,7 +92,7 @@ def rectangle_gap_m2(a: Footprint, b: Footprint) -> Tensor:
 
 
 def _corners_m2(a: Footprint, b: Footprint) -> tuple[Tensor, Tensor]:
-    """Along the axes of b: squared distance of the nearest corner of a, and whether one axis parts them."""
+    """Return the squared distance from b to a's nearest corner, and whether an axis of b separates them."""
     east, north = a.x - b.x, a.y - b.y
     along = east * b.cos_yaw + north * b.sin_yaw
     across = north * b.cos_yaw - east * b.sin_yaw

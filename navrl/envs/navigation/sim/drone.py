@@ -1,6 +1,6 @@
-"""How a drone follows the velocity that it is told to fly: models from none at all to the second order.
+"""Models of a drone that follows a commanded velocity: kinematic, first order, second order.
 
-The rigid body with its controller is in lee.py. Vectors are rows x, y, z of the world, (3, N).
+The rigid body with its controller is in lee_quadrotor.py. Vectors are rows x, y, z of the world, (3, N).
 """
 
 import math
@@ -10,49 +10,51 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require_number
+
 SPEED_LIMITS = ("box", "norm")
 
 
 class Drone(NamedTuple):
-    """Where the drones are, and whatever else their model remembers."""
+    """The state of N drones."""
 
     position: Tensor  # (3, N) metres
     velocity: Tensor  # (3, N) metres per second
-    inner: tuple[Tensor, ...]  # of the model; its docstring says what
+    inner: tuple[Tensor, ...]  # state of the model, documented there
 
 
 class Response(Protocol):
-    """How an episode's drone differs from the model: 1, 1 and 0 are the model itself."""
+    """The deviation of an episode's drone from the model: 1, 1 and 0 are the model itself."""
 
     @property
     def gain(self) -> Tensor:
-        """(N,) Factor on how hard it follows a command."""
+        """Return the factor (N,) on the strength with which it follows a command."""
 
     @property
     def lag(self) -> Tensor:
-        """(N,) Factor on how late it does."""
+        """Return the factor (N,) on its lag."""
 
     @property
     def wind(self) -> Tensor:
-        """(3, N) Acceleration by the wind, m/s^2."""
+        """Return the acceleration by the wind (3, N), m/s^2."""
 
 
 class Model(Protocol):
-    """One kind of drone: Python numbers, so a compiled step folds them in."""
+    """A drone model; its constants are Python numbers, so a compiled step folds them in."""
 
     @property
     def longest_step_s(self) -> float:
-        """A longer time is flown in several steps."""
+        """Return the longest physics step; a longer time is flown in several."""
 
     def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
-        """What a drone remembers that hovers with its nose along heading (2, N), cosine and sine."""
+        """Return the inner state of a hovering drone; heading (2, N) is the cosine and sine of its yaw."""
 
     def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
-        """The drone one physics step later."""
+        """Return the drone one physics step later."""
 
 
 def hovering(model: Model, start: Tensor, goal: Tensor) -> Drone:
-    """Drones at rest at start (3, N), with their noses towards goal (3, N)."""
+    """Return drones at rest at start (3, N), with their noses towards goal (3, N)."""
     ahead = goal[:2] - start[:2]
     length = ahead.square().sum(0).sqrt()
     east = torch.stack([torch.ones_like(length), torch.zeros_like(length)])
@@ -63,7 +65,7 @@ def hovering(model: Model, start: Tensor, goal: Tensor) -> Drone:
 def advance(
     model: Model, drone: Drone, command_mps: Tensor, response: Response, decision_s: float
 ) -> Drone:
-    """The drones after decision_s in which they were told to fly command_mps (3, N)."""
+    """Return the drones after decision_s under the command command_mps (3, N)."""
     steps = max(1, math.ceil(decision_s / model.longest_step_s - 1e-9))
     for _ in range(steps):
         drone = model.step(drone, command_mps, response, decision_s / steps)
@@ -71,19 +73,14 @@ def advance(
 
 
 def limit_speed(velocity_mps: Tensor, limit_mps: float, kind: str) -> Tensor:
-    """The velocity (3, N) within the limit: each component (box), or all three by one factor (norm)."""
+    """Limit the velocity (3, N): each component (box), or all three by one factor (norm)."""
     if kind == "box":
         return velocity_mps.clamp(-limit_mps, limit_mps)
-    if kind == "norm":
-        return _shortened(velocity_mps, limit_mps)
-    raise ValueError(
-        f"speed limit of kind {kind!r}; expected one of {', '.join(SPEED_LIMITS)}; "
-        "change env.sim.speed_limit"
-    )
+    return _shortened(velocity_mps, limit_mps)
 
 
 def closed(ratio: Tensor) -> Tensor:
-    """1 - exp(-ratio) for ratio >= 0, the part of a gap that a lag closes in so many of its times.
+    """Return 1 - exp(-ratio) for ratio >= 0, the part of a gap closed after `ratio` time constants.
 
     Its bits are the same in any batch size, which torch.exp does not promise.
     """
@@ -97,14 +94,9 @@ def closed(ratio: Tensor) -> Tensor:
 
 
 def check_positive(model: Any) -> None:
-    """Refuse a model with a number that is not above 0."""
+    """Raise ConfigError for a model with a number that is not above 0."""
     for field in fields(model):
-        value = getattr(model, field.name)
-        if not 0.0 < value < math.inf:
-            raise ValueError(
-                f"drone.{field.name} = {value}; expected a number above 0; "
-                f"change drone.{field.name}"
-            )
+        require_number(f"drone.{field.name}", getattr(model, field.name), above=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

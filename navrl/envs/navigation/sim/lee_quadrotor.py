@@ -1,7 +1,7 @@
-"""A quadrotor as a rigid body: four rotors that are late, and a geometric controller of its velocity.
+"""A quadrotor as a rigid body: four rotors with lag, and a geometric velocity controller.
 
-The controller tilts the thrust to where the wanted acceleration is (Lee, Leok, McClamroch 2010) and never
-asks for another yaw. Inside, every component is a tensor (N,): compiled, whole steps become one loop over N.
+The controller tilts the thrust to where the wanted acceleration is (Lee, Leok, McClamroch 2010) and holds
+the yaw. Inside, every component is a tensor (N,): compiled, whole steps become one loop over N.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require
 from navrl.envs.navigation.sim.drone import Drone, Response, check_positive, closed
 
-_LEAST = 1e-12  # of a squared length that is divided by
+_LEAST = 1e-12  # smallest squared length in a divisor
 
 Vector = tuple[Tensor, Tensor, Tensor]
 
 
 class _Axes(NamedTuple):
-    """Where the axes of the body point in the world."""
+    """The body axes in the world."""
 
     x: Vector
     y: Vector
@@ -30,8 +31,8 @@ class _Axes(NamedTuple):
 class LeeQuadrotor:
     """A quadrotor with a rotor ahead, one to the left, one behind and one to the right.
 
-    Remembers its attitude (4, N), the quaternion w x y z from body to world; its body rates (3, N) in rad/s;
-    and the throttles (4, N) of its rotors in the order above, roots of their part of the full thrust.
+    Inner state: attitude (4, N), the quaternion w x y z from body to world; body rates (3, N) in rad/s; and
+    the throttles (4, N) of its rotors in the order above, roots of their part of the full thrust.
     """
 
     mass_kg: float
@@ -50,16 +51,15 @@ class LeeQuadrotor:
     longest_step_s: float
 
     def __post_init__(self) -> None:
-        """Refuse an impossible number, and a drone that cannot carry itself."""
+        """Raise ConfigError for impossible numbers and a drone that cannot carry its weight."""
         check_positive(self)
-        if self.mass_kg * self.gravity_mps2 >= 4.0 * self.rotor_thrust_n:
-            raise ValueError(
-                f"drone.rotor_thrust_n = {self.rotor_thrust_n}; expected more than a quarter of the "
-                f"weight, {self.mass_kg * self.gravity_mps2 / 4.0:.3g} N; change drone.rotor_thrust_n"
-            )
+        quarter_n = self.mass_kg * self.gravity_mps2 / 4.0
+        expected = f"more than a quarter of the weight, {quarter_n:.3g} N"
+        carries = self.rotor_thrust_n > quarter_n
+        require(carries, "drone.rotor_thrust_n", self.rotor_thrust_n, expected)
 
     def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
-        """Upright, with rotors that carry the weight."""
+        """Return an upright attitude, no rates, and throttles that carry the weight."""
         cos, sin = heading[0], heading[1]
         zero = torch.zeros_like(cos)
         # Half of the angle, from the larger of its cosine and sine.
@@ -75,13 +75,15 @@ class LeeQuadrotor:
         )
 
     def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
-        """Semi-implicit Euler: rotors, then velocity and body rates, then position and attitude."""
+        """Integrate by semi-implicit Euler: rotors, velocity and body rates, position and attitude."""
         attitude, rates, throttles = (field.unbind(0) for field in drone.inner)
         axes = _axes(attitude)
         rate = (rates[0], rates[1], rates[2])
         missing = command_mps - drone.velocity
-        asked = ((self.velocity_gain_per_s * response.gain) * missing).unbind(0)
-        force, torque = self._wanted((asked[0], asked[1], asked[2] + self.gravity_mps2), axes, rate)
+        demand = ((self.velocity_gain_per_s * response.gain) * missing).unbind(0)
+        force, torque = self._wanted(
+            (demand[0], demand[1], demand[2] + self.gravity_mps2), axes, rate
+        )
         part = closed(dt_s / (self.rotor_lag_s * response.lag))
         throttle = [
             now + part * ((wanted * (1.0 / self.rotor_thrust_n)).clamp(0.0, 1.0).sqrt() - now)
@@ -106,10 +108,10 @@ class LeeQuadrotor:
             ),
         )
 
-    def _wanted(self, asked: Vector, axes: _Axes, rate: Vector) -> tuple[Tensor, Vector]:
-        """Thrust and body torque that turn the z axis to the wanted acceleration."""
-        force = self.mass_kg * _dot(asked, axes.z)
-        up = _unit(asked)
+    def _wanted(self, demand: Vector, axes: _Axes, rate: Vector) -> tuple[Tensor, Vector]:
+        """Return the thrust and body torque that turn the z axis to the wanted acceleration."""
+        force = self.mass_kg * _dot(demand, axes.z)
+        up = _unit(demand)
         left = _unit(_cross(up, (axes.x[0], axes.x[1], torch.zeros_like(force))))
         ahead = _cross(left, up)
         tilt_x = 0.5 * (_dot(up, axes.y) - _dot(left, axes.z))
@@ -122,14 +124,14 @@ class LeeQuadrotor:
         )
 
     def _mixed(self, force: Tensor, torque: Vector) -> Sequence[Tensor]:
-        """The thrust of every rotor that makes up this force and torque."""
+        """Return the thrusts of the rotors for this force and torque."""
         even = 0.25 * force
         roll, pitch = torque[0] * (0.5 / self.arm_m), torque[1] * (0.5 / self.arm_m)
         yaw = torque[2] * (0.25 / self.rotor_torque_m)
         return even - pitch + yaw, even + roll - yaw, even + pitch + yaw, even - roll - yaw
 
     def _torque(self, thrusts: Sequence[Tensor]) -> Vector:
-        """The body torque of these rotors; the inverse of _mixed."""
+        """Return the body torque of these thrusts; the inverse of _mixed."""
         ahead, left, behind, right = thrusts
         return (
             self.arm_m * (left - right),
@@ -138,7 +140,7 @@ class LeeQuadrotor:
         )
 
     def _turned(self, rate: Vector, torque: Vector, dt_s: float) -> Vector:
-        """Body rates after the step: torque, and the gyroscopic torque of a body that is flat."""
+        """Return the body rates after the step, by torque and the gyroscopic torque of a flat body."""
         x, y, z = rate
         flat = self.inertia_z_kgm2 - self.inertia_xy_kgm2
         per_xy, per_z = dt_s / self.inertia_xy_kgm2, dt_s / self.inertia_z_kgm2
@@ -150,7 +152,7 @@ class LeeQuadrotor:
 
 
 def _axes(attitude: Sequence[Tensor]) -> _Axes:
-    """The columns of the rotation matrix."""
+    """Return the columns of the rotation matrix."""
     w, x, y, z = attitude
     return _Axes(
         (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)),
@@ -160,7 +162,7 @@ def _axes(attitude: Sequence[Tensor]) -> _Axes:
 
 
 def _rotated(attitude: Sequence[Tensor], rate: Vector, dt_s: float) -> list[Tensor]:
-    """The quaternion after dt_s at these body rates, of unit length again."""
+    """Return the unit quaternion after dt_s at these body rates."""
     w, x, y, z = attitude
     a, b, c = (0.5 * dt_s * part for part in rate)
     turned = (
@@ -173,15 +175,15 @@ def _rotated(attitude: Sequence[Tensor], rate: Vector, dt_s: float) -> list[Tens
     return [part * scale for part in turned]
 
 
-def _dot(one: Vector, other: Vector) -> Tensor:
-    return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
+def _dot(a: Vector, b: Vector) -> Tensor:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def _cross(one: Vector, other: Vector) -> Vector:
+def _cross(a: Vector, b: Vector) -> Vector:
     return (
-        one[1] * other[2] - one[2] * other[1],
-        one[2] * other[0] - one[0] * other[2],
-        one[0] * other[1] - one[1] * other[0],
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
     )
 
 

@@ -1,8 +1,8 @@
-"""A lidar among upright boxes and cylinders, exact: every ray is cut with every obstacle near its sensor.
+"""A lidar and its noise. Ranges are exact: every ray is cut with every obstacle near its sensor.
 
 All obstacles are as wide at the bottom as at the top. So the rays of one azimuth, one for every ring, share
-the test in the plane: it says between which horizontal distances they are over the footprint. Each ring then
-adds between which of them it is between bottom and top, and sees the nearer end of what is left.
+the test in the plane, which gives the horizontal distances between which they are over the footprint. Each
+ring intersects them with the distances at which it is between bottom and top, and hits the nearer end.
 """
 
 import math
@@ -12,15 +12,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.core import random
 from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, Grid, Worlds, listed
 
-_FAR_M = 1e9  # nothing is there
-_NOT_ZERO = (
-    1.2345e-13  # added to components of directions, none of which is as small, before a division
-)
-_LEAST_RADIUS_M = 1e-3  # that of a cylinder which is not there is 0
-_EAGER_CHUNK = 64  # scans at once, so that what lies between two operations stays in the cache
+_FAR_M = 1e9  # distance of a miss
+_NOT_ZERO = 1.2345e-13  # added to direction components, all of them larger, before a division
+_LEAST_RADIUS_M = 1e-3  # that of an absent cylinder is 0
+_EAGER_CHUNK = 64  # scans at once, so that intermediate tensors stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,30 +33,31 @@ class Lidar:
     ring_high_deg: float
 
     def __post_init__(self) -> None:
-        """Refuse rays that cannot be cast."""
-        _require("range_m", self.range_m, 0.0 < self.range_m < math.inf, "a number more than 0")
-        _require("beams", self.beams, self.beams >= 1, "1 or more")
-        _require("rings", self.rings, self.rings >= 1, "1 or more")
+        """Raise ConfigError for rays that cannot be cast."""
+        require_number("env.sim.lidar.range_m", self.range_m, above=0.0)
+        require_whole("env.sim.lidar.beams", self.beams, 1)
+        require_whole("env.sim.lidar.rings", self.rings, 1)
         low, high = self.ring_low_deg, self.ring_high_deg
-        _require("ring_low_deg", low, -89.0 <= low <= high, "from -89 to ring_high_deg")
-        _require("ring_high_deg", high, high <= 89.0, "89 or less")
-        one = self.rings > 1 or low == high
-        _require("rings", self.rings, one, "2 or more, or ring_low_deg = ring_high_deg")
+        require_number("env.sim.lidar.ring_high_deg", high, most=89.0)
+        require_number("env.sim.lidar.ring_low_deg", low, least=-89.0, most=high)
+        fits = self.rings > 1 or low == high
+        expected = "2 or more, or ring_low_deg = ring_high_deg"
+        require(fits, "env.sim.lidar.rings", self.rings, expected)
 
     @property
     def azimuths_rad(self) -> list[float]:
-        """Of every beam, from the heading."""
+        """Return the azimuth of every beam, from the heading."""
         return [2.0 * math.pi * beam / self.beams for beam in range(self.beams)]
 
     @property
     def elevations_rad(self) -> list[float]:
-        """Of every ring, upwards."""
+        """Return the elevation of every ring, upwards."""
         step_deg = (self.ring_high_deg - self.ring_low_deg) / max(1, self.rings - 1)
         return [math.radians(self.ring_low_deg + ring * step_deg) for ring in range(self.rings)]
 
 
 class _Chord(NamedTuple):
-    """Between which horizontal distances a ray is over a footprint; nowhere if it leaves before it enters."""
+    """The horizontal distances between which a ray is over a footprint; a miss leaves before it enters."""
 
     enter_m: Tensor  # (N, beams, K)
     leave_m: Tensor
@@ -74,11 +74,12 @@ def cast(
     cos_heading: Tensor,
     sin_heading: Tensor,
 ) -> Tensor:
-    """Distance to what each ray hits first, float32 (N, beams, rings); range_m where there is nothing.
+    """Return the range of every ray, float32 (N, beams, rings); range_m where it hits nothing.
 
     `world` is int64 (N,), the others are float32 (N,). The ground is z = 0. In an obstacle all ranges are 0.
     """
-    _require("range_m", lidar.range_m, lidar.range_m <= grid.reach_m, "the grid's reach_m or less")
+    in_reach = lidar.range_m <= grid.reach_m
+    require(in_reach, "env.sim.lidar.range_m", lidar.range_m, "the grid's reach_m or less")
     sensors = (world, x, y, z, cos_heading, sin_heading)
     if torch.compiler.is_compiling() or not x.is_cpu:
         return _cast(lidar, grid, worlds, *sensors)
@@ -98,7 +99,7 @@ def _cast(
     cos_heading: Tensor,
     sin_heading: Tensor,
 ) -> Tensor:
-    """One chunk of cast."""
+    """Return the ranges of one chunk."""
     cell = world * grid.cells + grid.cell_index(x, y)
     height_m = z.unsqueeze(-1)
     direction = _directions(lidar, cos_heading, sin_heading)
@@ -122,7 +123,7 @@ def _cast(
 
 
 def _directions(lidar: Lidar, cos_heading: Tensor, sin_heading: Tensor) -> tuple[Tensor, Tensor]:
-    """Unit vectors of the beams in the plane, (N, beams, 1)."""
+    """Return the unit vectors of the beams in the plane, (N, beams, 1)."""
     cos = cos_heading.new_tensor([math.cos(azimuth) for azimuth in lidar.azimuths_rad])
     sin = cos_heading.new_tensor([math.sin(azimuth) for azimuth in lidar.azimuths_rad])
     cos_heading, sin_heading = cos_heading.unsqueeze(-1), sin_heading.unsqueeze(-1)
@@ -132,7 +133,7 @@ def _directions(lidar: Lidar, cos_heading: Tensor, sin_heading: Tensor) -> tuple
 
 
 def _box_chord(boxes: Boxes, x: Tensor, y: Tensor, along_x: Tensor, along_y: Tensor) -> _Chord:
-    """Where the rays are over the boxes: in both of the slabs between opposite sides."""
+    """Return the chords over boxes: inside both of the slabs between opposite sides."""
     east, north = boxes.x - x, boxes.y - y
     cos, sin = boxes.cos_yaw.unsqueeze(1), boxes.sin_yaw.unsqueeze(1)
     offset_x = (east * boxes.cos_yaw + north * boxes.sin_yaw).unsqueeze(1)
@@ -153,12 +154,12 @@ def _box_chord(boxes: Boxes, x: Tensor, y: Tensor, along_x: Tensor, along_y: Ten
 def _cylinder_chord(
     cylinders: Cylinders, x: Tensor, y: Tensor, along_x: Tensor, along_y: Tensor
 ) -> _Chord:
-    """Where the rays are over the cylinders: half a chord before and behind where they are nearest."""
+    """Return the chords over cylinders: half a chord before and behind the nearest point."""
     east, north = (cylinders.x - x).unsqueeze(1), (cylinders.y - y).unsqueeze(1)
     radius = cylinders.radius_m.clamp_min(_LEAST_RADIUS_M).unsqueeze(1)
     middle = east * along_x + north * along_y
-    aside = (north * along_x - east * along_y) / radius
-    square = (1.0 - aside) * (1.0 + aside)
+    offset = (north * along_x - east * along_y) / radius
+    square = (1.0 - offset) * (1.0 + offset)
     half = square.relu().sqrt() - _FAR_M * (-square).relu()  # of the radius; below 0: a miss
     return _Chord(middle + -radius * half, middle + radius * half)
 
@@ -166,17 +167,17 @@ def _cylinder_chord(
 def _hit(
     lidar: Lidar, chord: _Chord, bottom_m: Tensor, top_m: Tensor, hits: list[list[Tensor]]
 ) -> None:
-    """Append for every ring how far the nearest obstacle is; bottom and top are relative to the sensor."""
+    """Append every ring's distance to the nearest obstacle; bottom and top are relative to the sensor."""
     for elevation_rad, found in zip(lidar.elevations_rad, hits, strict=True):
         first, last = _at_height(math.tan(elevation_rad), bottom_m, top_m)
         enter = torch.maximum(chord.enter_m, first.unsqueeze(1))
         leave = torch.minimum(chord.leave_m, last.unsqueeze(1))
-        # Who leaves before entering ends up far away. A select would be thirty times slower in eager torch.
+        # A miss leaves before it enters, and is far away. A select is thirty times slower in eager torch.
         found.append((enter + _FAR_M * (enter - leave).relu()).amin(-1))
 
 
 def _at_height(slope: float, bottom_m: Tensor, top_m: Tensor) -> tuple[Tensor, Tensor]:
-    """Between which horizontal distances from the sensor a ring is between bottom and top, (N, K)."""
+    """Return the horizontal distances between which a ring is between bottom and top, (N, K)."""
     if slope == 0.0:
         level = (bottom_m <= 0.0) & (top_m >= 0.0)
         return torch.zeros_like(top_m), torch.where(level, _FAR_M, -1.0)
@@ -186,18 +187,11 @@ def _at_height(slope: float, bottom_m: Tensor, top_m: Tensor) -> tuple[Tensor, T
 
 
 def _ground(lidar: Lidar, elevation_rad: float, height_m: Tensor) -> Tensor:
-    """Horizontal distance (N, 1) at which a ring meets the ground."""
+    """Return the horizontal distance (N, 1) at which a ring meets the ground."""
     slope = math.tan(elevation_rad)
     if slope >= 0.0:
         return torch.full_like(height_m, lidar.range_m)
     return height_m * (-1.0 / slope)
-
-
-def _require(name: str, value: object, usable: bool, expected: str) -> None:
-    if not usable:
-        raise ValueError(
-            f"env.sim.lidar.{name} = {value}; expected {expected}; change env.sim.lidar.{name}"
-        )
 
 
 _PARTS = 4  # uniform numbers whose sum is about normal: no logarithm, so the same bits in any batch
@@ -208,28 +202,23 @@ _SIGMA = (_PARTS * (1.0 - 1.0 / _COARSE**2) / 12.0) ** 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class LidarNoise:
-    """How large the errors are; 0 and 0: none."""
+    """The errors of a real lidar: of the distance, and rays that do not come back."""
 
     range_sigma_m: float  # standard deviation of the range of what is hit
     dropout: float  # probability that a ray does not come back, and reads as free
 
     def __post_init__(self) -> None:
-        """Refuse impossible errors."""
-        if not 0.0 <= self.range_sigma_m < float("inf"):
-            raise ValueError(
-                f"env.sim.noise.range_sigma_m = {self.range_sigma_m}; expected 0 or more; "
-                "change env.sim.noise.range_sigma_m"
-            )
-        if not 0.0 <= self.dropout <= 1.0:
-            raise ValueError(
-                f"env.sim.noise.dropout = {self.dropout}; expected 0 to 1; change env.sim.noise.dropout"
-            )
+        """Raise ConfigError for impossible errors."""
+        require_number("env.sim.noise.range_sigma_m", self.range_sigma_m, least=0.0)
+        require_number("env.sim.noise.dropout", self.dropout, least=0.0, most=1.0)
 
 
-def noisy(noise: LidarNoise, ranges: Tensor, key: Tensor, step: Tensor, range_m: float) -> Tensor:
-    """The ranges (M, N) as measured by the episodes with these keys (N,) in this step (N,).
+def add_noise(
+    noise: LidarNoise, ranges: Tensor, key: Tensor, step: Tensor, range_m: float
+) -> Tensor:
+    """Return the ranges (M, N) as measured by the episodes with these keys (N,) in this step (N,).
 
-    A free ray, of range_m, stays free; every other one is off by a number of its own.
+    A free ray, of range_m, stays free; every other one has an error of its own.
     """
     if noise.range_sigma_m == 0.0 and noise.dropout == 0.0:
         return ranges

@@ -1,10 +1,10 @@
-"""Moving obstacles: every env has its own, and they fly on, whatever stands in their way.
+"""Moving obstacles: every env has its own, and they pass through static ones.
 
 The first half are floating blocks that move in three dimensions, the second half upright columns that
-move in two; either half has a quarter of each width. How one moves is its mode:
+move in two; either half has a quarter of each width. The mode of an obstacle is one of:
     waypoint     straight to a goal within its territory, then to the next
     bouncing     straight on; the faces of the box reflect it
-    crossing     like waypoint, but where the drone will be in its territory, that is the goal
+    crossing     like waypoint, but the goal is where the drone will be, if that is in its territory
     stop_and_go  like waypoint, with a rest at every goal
 """
 
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_number
 from navrl.envs.core import random
 from navrl.envs.navigation.sim.static_obstacles import FAR_M
 
@@ -26,32 +27,30 @@ BLOCK_HEIGHT_M, COLUMN_HEIGHT_M = 1.0, 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class MovingParams:
-    """What moves, how fast and how; Python numbers, so a compiled step folds them in."""
+    """The options of moving obstacles; Python numbers, so a compiled step folds them in."""
 
-    count: int  # the most that there can be, a multiple of the 8 kinds
+    count: int  # the largest number, a multiple of the 8 kinds
     half_extent_m: float  # of the box, along x and y
     height_m: float  # of the box
-    speed_mps: tuple[float, float]  # each draws its own with every goal
+    speed_mps: tuple[float, float]  # every obstacle draws one with every goal
     local_range_m: tuple[float, float, float]  # a territory is this far either side of a home
     modes: Mapping[str, float]  # shares of the modes
-    arrival_m: float  # so near, a goal is reached
-    re_aim_every_s: (
-        float | None
-    )  # null: on arrival; else all turn to their goals at these times only
+    arrival_m: float  # a goal this near is reached
+    re_aim_every_s: float | None  # null: on arrival; else all turn to their goals at these times
     rest_s: float  # mean time that stop_and_go stands still
-    look_ahead_s: float  # crossing predicts the drone no farther
-    clear_of_start_m: float  # nothing begins nearer to the drone
+    look_ahead_s: float  # crossing predicts the drone at most so far ahead
+    clear_of_start_m: float  # no obstacle begins nearer to the drone
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no motion fits."""
+        """Raise ConfigError for impossible numbers."""
         whole = self.count >= KINDS and self.count % KINDS == 0
         self._require(
             "count", whole, f"a multiple of {KINDS}, {KINDS} or more (for none: 0 active)"
         )
         for name in ("half_extent_m", "height_m", "arrival_m", "rest_s"):
-            self._require(name, getattr(self, name) > 0.0, "more than 0")
+            require_number(f"env.sim.moving.{name}", getattr(self, name), above=0.0)
         for name in ("look_ahead_s", "clear_of_start_m"):
-            self._require(name, getattr(self, name) >= 0.0, "0 or more")
+            require_number(f"env.sim.moving.{name}", getattr(self, name), least=0.0)
         slow, fast = self.speed_mps
         self._require("speed_mps", 0.0 < slow <= fast, "[low, high] with 0 < low <= high")
         self._require("local_range_m", min(self.local_range_m) >= 0.0, "three numbers, 0 or more")
@@ -62,30 +61,28 @@ class MovingParams:
         self._require("modes", usable, f"shares of 0 or more, not all 0, for {', '.join(MODES)}")
 
     def _require(self, name: str, satisfied: bool, expected: str) -> None:
-        if not satisfied:
-            raise ValueError(
-                f"env.sim.moving.{name} = {getattr(self, name)}; expected {expected}; "
-                f"change env.sim.moving.{name}"
-            )
+        require(satisfied, f"env.sim.moving.{name}", getattr(self, name), expected)
 
 
 def radius_m(params: MovingParams, index: Tensor) -> Tensor:
-    """Half the width of the obstacles with these indices."""
+    """Return half the width of the obstacles with these indices."""
     quarter = index * KINDS // params.count % len(WIDTHS_M)
     return (quarter + 1) * (0.5 * WIDTHS_M[0])
 
 
 def is_column(params: MovingParams, index: Tensor) -> Tensor:
-    """Which of these indices are columns, bool."""
+    """Return the mask of the indices that are columns."""
     return index >= params.count // 2
 
 
 _COLUMN_Z_M = 0.5 * COLUMN_HEIGHT_M
 _LEAST_M = 1e-6  # a shorter way has no direction
-# Steps of the additive sequence whose points lie the farthest apart in a square, however many there are: the
+# Steps of the additive sequence whose points lie farthest apart in a square, for any number of points: the
 # powers of 1 / 1.3247, the root of x^3 = x + 1. The third is the golden section, for the height.
 _SPREAD = (0.7548776662466927, 0.5698402909980532, 0.6180339887498949)
-_SPREAD_MODES = 0.41421356237309515  # the square root of 2, which has nothing to do with them
+_SPREAD_MODES = (
+    0.41421356237309515  # fraction of the square root of 2, unrelated to the steps above
+)
 # The same for the five draws of a step: powers of 1 / 1.1347, the root of x^6 = x + 1.
 _SPREAD_DRAWS = (
     0.8812714616335696,
@@ -94,9 +91,9 @@ _SPREAD_DRAWS = (
     0.6031687406857282,
     0.5315553977157292,
 )
-# What an obstacle does at the end of a step; numbers, because flags (D, N) in memory cost ten times as much.
+# The reaction of an obstacle at the end of a step; numbers, since flags (D, N) in memory cost ten times more.
 _GO_ON, _HALT, _RENEW, _AIM, _TURN, _MEET = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
-_UNDER_WAY, _NOT_THERE = 2.0, 3.0  # besides a number in [0, 1) for who stands
+_UNDER_WAY, _NOT_THERE = 2.0, 3.0  # besides a number in [0, 1) for an obstacle at rest
 
 
 class Triple(NamedTuple):
@@ -108,7 +105,7 @@ class Triple(NamedTuple):
 
 
 class MovingObstacles(NamedTuple):
-    """D obstacles in each of N envs, fields (D, N); those that are not there lie at x = y = FAR_M."""
+    """D obstacles in each of N envs, fields (D, N); absent ones lie at x = y = FAR_M."""
 
     position: Triple
     velocity: Triple
@@ -116,11 +113,13 @@ class MovingObstacles(NamedTuple):
     home: Triple  # the middle of its territory
 
 
-def opening(params: MovingParams, key: Tensor, start: Tensor, active: Tensor) -> MovingObstacles:
-    """The obstacles of the episodes with these keys, of drones at start (3, N); `active` () of them exist.
+def initial_obstacles(
+    params: MovingParams, key: Tensor, start: Tensor, active: Tensor
+) -> MovingObstacles:
+    """Return the obstacles of the episodes with these keys, for drones at start (3, N); `active` () exist.
 
-    The homes are one sequence of well spread points, shifted around the map by the episode; so are the
-    first few of it, which are a fair choice of kinds.
+    The homes are one sequence of well spread points, shifted around the map by the episode; its first
+    points are well spread too, and a fair choice of kinds.
     """
     rank = _rank(params, key)
     home = _homes(params, key, rank)
@@ -145,7 +144,7 @@ def advance(
     drone_velocity: Tensor,
     dt_s: float,
 ) -> MovingObstacles:
-    """The obstacles dt_s later; key and step (N,) are the episode's and how many steps it has had."""
+    """Return the obstacles dt_s later; key and step (N,) are the episode's key and its steps so far."""
     stopping, bouncing, crossing = _modes(params, _rank(params, key))
     position, velocity = _flown(params, obstacles, dt_s)
     drawn, speed_mps, chance = _drawn(params, obstacles.home, key, step)
@@ -156,18 +155,18 @@ def advance(
     turn = torch.where(crossing & (astray_m <= 0.0), _MEET, _TURN)
     at_goal = torch.where(stopping, _HALT, torch.where(bouncing, _GO_ON, turn))
     arrived = _square(_minus(obstacles.goal, position)) < params.arrival_m**2
-    deed = torch.where(present & arrived, at_goal, _GO_ON)
+    reaction = torch.where(present & arrived, at_goal, _GO_ON)
     rest = torch.where(_square(velocity) == 0.0, chance, _UNDER_WAY)
     rest = torch.where(present, rest, _NOT_THERE)
-    deed = torch.where(stopping & (rest < min(1.0, dt_s / params.rest_s)), _TURN, deed)
+    reaction = torch.where(stopping & (rest < min(1.0, dt_s / params.rest_s)), _TURN, reaction)
     if params.re_aim_every_s is not None:
         tick = step.to(torch.int64) % max(1, int(params.re_aim_every_s / dt_s)) == 0
-        deed = _at_tick(deed, turn, rest, crossing, tick & ~bouncing)
+        reaction = _at_tick(reaction, turn, rest, crossing, tick & ~bouncing)
 
-    goal = _where((deed == _TURN) | (deed == _RENEW), drawn, obstacles.goal)
-    goal = _where(deed == _MEET, meeting, goal)
-    velocity = _where(deed == _HALT, _still(velocity), velocity)
-    velocity = _where(deed >= _AIM, _towards(position, goal, speed_mps), velocity)
+    goal = _where((reaction == _TURN) | (reaction == _RENEW), drawn, obstacles.goal)
+    goal = _where(reaction == _MEET, meeting, goal)
+    velocity = _where(reaction == _HALT, _still(velocity), velocity)
+    velocity = _where(reaction >= _AIM, _towards(position, goal, speed_mps), velocity)
     return MovingObstacles(position, velocity, goal, obstacles.home)
 
 
@@ -176,7 +175,7 @@ def _index(params: MovingParams, key: Tensor) -> Tensor:
 
 
 def _rank(params: MovingParams, key: Tensor) -> Tensor:
-    """(D, 1), the order in which obstacles come into being: the kinds take turns."""
+    """Return the order in which obstacles come into being, (D, 1): the kinds take turns."""
     index, of_a_kind = _index(params, key), params.count // KINDS
     kind, member = index // of_a_kind, index % of_a_kind
     # By two further each turn: so every kind is spread over the map as well as all are together.
@@ -184,7 +183,7 @@ def _rank(params: MovingParams, key: Tensor) -> Tensor:
 
 
 def _modes(params: MovingParams, rank: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Who stops and goes, bounces, crosses; bool (D, 1). Neighbours in rank are far apart in mode."""
+    """Return the masks of stop_and_go, bouncing and crossing, bool (D, 1), spread evenly over the ranks."""
     total = sum(params.modes.values())
     place = _fraction(rank * _SPREAD_MODES) * total
     found, edge = [], 0.0
@@ -194,15 +193,17 @@ def _modes(params: MovingParams, rank: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return found[0], found[1], found[2]
 
 
-def _at_tick(deed: Tensor, turn: Tensor, rest: Tensor, crossing: Tensor, tick: Tensor) -> Tensor:
-    """The same where all turn at the same times: who arrives gets a new goal, but flies straight on."""
-    deed = torch.where((deed >= _TURN) & (rest == _UNDER_WAY), _RENEW, deed)
-    aim = torch.where(crossing | (deed == _RENEW), turn, _AIM)
-    return torch.where(tick & (rest == _UNDER_WAY) & (deed != _HALT), aim, deed)
+def _at_tick(
+    reaction: Tensor, turn: Tensor, rest: Tensor, crossing: Tensor, tick: Tensor
+) -> Tensor:
+    """Return the reactions where all turn at the same times: on arrival only the goal is new until then."""
+    reaction = torch.where((reaction >= _TURN) & (rest == _UNDER_WAY), _RENEW, reaction)
+    aim = torch.where(crossing | (reaction == _RENEW), turn, _AIM)
+    return torch.where(tick & (rest == _UNDER_WAY) & (reaction != _HALT), aim, reaction)
 
 
 def _homes(params: MovingParams, key: Tensor, rank: Tensor) -> Triple:
-    """Uniform in the box for each, and spaced among them."""
+    """Return homes that are uniform in the box, and spaced among each other."""
     shift = random.uniform(key, random.SCENARIO, 3)
     x, y, z = (
         _fraction(rank * step + own) for step, own in zip(_SPREAD, shift.unbind(0), strict=True)
@@ -215,7 +216,7 @@ def _homes(params: MovingParams, key: Tensor, rank: Tensor) -> Triple:
 
 
 def _cleared(params: MovingParams, home: Triple, start: Tensor) -> Triple:
-    """Horizontally as far from the drone as it must be, on the side of its home or, past a face, mirrored."""
+    """Return the positions, away from the drone: on the side of the home, or of the drone past a face."""
     dx, dy = home.x - start[0], home.y - start[1]
     dx = torch.where(dx * dx + dy * dy < _LEAST_M**2, _LEAST_M, dx)
     away = params.clear_of_start_m * torch.rsqrt(dx * dx + dy * dy)
@@ -230,7 +231,7 @@ def _cleared(params: MovingParams, home: Triple, start: Tensor) -> Triple:
 
 
 def _flown(params: MovingParams, obstacles: MovingObstacles, dt_s: float) -> tuple[Triple, Triple]:
-    """Position and velocity after straight flight, mirrored at the faces of the box."""
+    """Return position and velocity after straight flight, mirrored at the faces of the box."""
     half, present = params.half_extent_m, obstacles.position.x < 0.5 * FAR_M
     bounds = ((-half, half), (-half, half), (0.0, params.height_m))
     places, speeds = [], []
@@ -247,7 +248,7 @@ def _flown(params: MovingParams, obstacles: MovingObstacles, dt_s: float) -> tup
 def _drawn(
     params: MovingParams, home: Triple, key: Tensor, step: Tensor
 ) -> tuple[Triple, Tensor, Tensor]:
-    """A goal in the territory, a speed, and a number in [0, 1), of this step for every obstacle."""
+    """Draw a goal in the territory, a speed, and a number in [0, 1), of this step for every obstacle."""
     # One hash per number and env, not per obstacle, which took a fifth of the simulator's time: the
     # obstacles share what is drawn, each shifted by its own steps of a well spread sequence.
     shared = random.uniform(key ^ random.mix(step.to(torch.int64)), random.MOVING, 5)
@@ -276,7 +277,7 @@ def _meeting(
     drone_position: Tensor,
     drone_velocity: Tensor,
 ) -> tuple[Triple, Tensor]:
-    """Where the drone will be when the obstacle can be there, and how far out of its territory that is."""
+    """Return where the obstacle can meet the drone, and how far outside of its territory that is."""
     x, y = drone_position[0] - position.x, drone_position[1] - position.y
     time_s = ((x * x + y * y).sqrt() / speed_mps).clamp_max(params.look_ahead_s)
     half = params.half_extent_m
@@ -293,17 +294,17 @@ def _meeting(
 
 
 def _level(params: MovingParams, z: Tensor) -> Tensor:
-    """Heights (D, N) of blocks; columns stand where they stand."""
+    """Return the heights (D, N) of blocks, and the fixed height of columns."""
     index = torch.arange(params.count, device=z.device).unsqueeze(-1)
     return torch.where(is_column(params, index), _COLUMN_Z_M, z)
 
 
 def _towards(position: Triple, goal: Triple, speed_mps: Tensor) -> Triple:
-    """The velocity (3, D, N) of this speed to the goal; who is there already sets off along x."""
+    """Return the velocity (3, D, N) of this speed to the goal; along x for an obstacle that is there."""
     way = _minus(goal, position)
     way = way._replace(x=torch.where(_square(way) < _LEAST_M**2, _LEAST_M, way.x))
-    pace = speed_mps * torch.rsqrt(_square(way))
-    return Triple(*(part * pace for part in way))
+    factor = speed_mps * torch.rsqrt(_square(way))
+    return Triple(*(part * factor for part in way))
 
 
 def _fraction(x: Tensor) -> Tensor:
@@ -319,7 +320,7 @@ def _minus(a: Triple, b: Triple) -> Triple:
 
 
 def _where(mask: Tensor, a: Triple, b: Triple) -> Triple:
-    return Triple(*(torch.where(mask, one, other) for one, other in zip(a, b, strict=True)))
+    return Triple(*(torch.where(mask, x, y) for x, y in zip(a, b, strict=True)))
 
 
 def _still(like: Triple) -> Triple:

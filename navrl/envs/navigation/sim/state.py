@@ -1,4 +1,4 @@
-"""What drone navigation remembers between two decisions, and what follows from it. Env axis N last."""
+"""The state of drone navigation between two decisions, and its frames. Env axis N last."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ _LEAST_M = 1e-6  # a goal straight above has no direction
 
 
 class Factors(NamedTuple):
-    """What this episode has drawn from the Variation."""
+    """The random factors of an episode, drawn from the Variation."""
 
     gain: Tensor  # (N,)
     lag: Tensor  # (N,)
@@ -22,38 +22,38 @@ class Factors(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Sums over the episode so far, (N,)."""
+    """Statistics over the episode so far, (N,)."""
 
     time_s: Tensor  # until the goal was reached
     path_m: Tensor  # until the goal was reached
     clearance_m: Tensor  # the least so far
     jolt_mps: Tensor  # sum of the changes of velocity between decisions
-    interventions: Tensor  # decisions that the shield has changed
-    change_mps: Tensor  # sum of what it has changed
+    interventions: Tensor  # commands that the shield has changed
+    change_mps: Tensor  # sum of these changes
 
 
 class Ending(NamedTuple):
-    """How it stands, bool (N,); at most one of the first four, whichever came first."""
+    """The causes of an end, bool (N,); at most one of the first four, whichever came first."""
 
     reached: Tensor
     hit_static: Tensor
     hit_moving: Tensor
     outside: Tensor
-    at_goal: Tensor  # within the goal's radius at this very moment
+    at_goal: Tensor  # within the goal's radius now
 
 
 class NavigationState(NamedTuple):
-    """One drone on its way in each of N envs."""
+    """The state of one drone in each of N envs."""
 
     key: Tensor  # int64 (N,), the episode's
-    decision: Tensor  # float32 (N,), decisions made
-    world: Tensor  # int32 (N,), which static world
+    decision: Tensor  # float32 (N,), decisions so far
+    world: Tensor  # int32 (N,), index of the static world
     stage: Tensor  # float32 (N,), of a curriculum
     start: Tensor  # (3, N)
     goal: Tensor  # (3, N)
     drone: Drone
     obstacles: MovingObstacles
-    static_gap_m: Tensor  # (N,) to what stands nearest, at most the lidar's range
+    static_gap_m: Tensor  # (N,) to the nearest static obstacle, at most the lidar's range
     scans: Tensor  # (1 + latency, beams * rings, N) metres, the newest first
     pending: Tensor  # (latency, 3, N) commands under way, the newest first
     factors: Factors
@@ -62,7 +62,7 @@ class NavigationState(NamedTuple):
 
 
 def heading(params: NavigationParams, state: NavigationState) -> Tensor:
-    """Unit vector (2, N) of the goal frame's first axis: towards the goal, from the start or from here."""
+    """Return the unit vector (2, N) of the goal frame's first axis: to the goal, from the start or now."""
     frozen = horizontal_unit(state.goal[:2] - state.start[:2])
     if params.frame == "frozen":
         return frozen
@@ -70,21 +70,21 @@ def heading(params: NavigationParams, state: NavigationState) -> Tensor:
 
 
 def to_goal_frame(direction: Tensor, vectors: Tensor) -> Tensor:
-    """World vectors (3, ..., N) along the heading (2, N), to its left, and up."""
+    """Rotate world vectors (3, ..., N) to: along the heading (2, N), to its left, and up."""
     cos, sin = direction[0], direction[1]
     x, y, z = vectors.unbind(0)
     return torch.stack([x * cos + y * sin, y * cos - x * sin, z])
 
 
 def to_world_frame(direction: Tensor, vectors: Tensor) -> Tensor:
-    """The inverse of to_goal_frame."""
+    """Rotate vectors of the goal frame to the world; the inverse of to_goal_frame."""
     cos, sin = direction[0], direction[1]
     ahead, left, z = vectors.unbind(0)
     return torch.stack([ahead * cos - left * sin, ahead * sin + left * cos, z])
 
 
 def horizontal_unit(way: Tensor, otherwise: Tensor | None = None) -> Tensor:
-    """The direction of (2, N); where it has no length `otherwise`, or along x."""
+    """Return the direction of vectors (2, N); `otherwise`, or along x, where they have no length."""
     length = way.square().sum(0).sqrt()
     if otherwise is None:
         otherwise = torch.stack([torch.ones_like(length), torch.zeros_like(length)])

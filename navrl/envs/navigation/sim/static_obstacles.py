@@ -1,6 +1,6 @@
-"""Static worlds of obstacles, and the table that says which of them a drone in a cell can see.
+"""Static obstacles, and the table of those in sight from each cell of a grid.
 
-G worlds at once, world axis first. The table is built when a world is made, so that a step looks at
+G worlds at once, world axis first. The table is built when a world is made, so that a step looks only at
 the few obstacles near the drone and its cost does not grow with the world.
 """
 
@@ -14,14 +14,14 @@ from torch import Tensor
 
 from navrl.config.checks import require, require_number
 
-FAR_M = 1e6  # where obstacles lie that are not there: no ray reaches them
+FAR_M = 1e6  # x and y of absent obstacles: no ray reaches them
 _MARGIN_M = 1e-3  # a position at the edge of a cell may be rounded into its neighbour
 _MOST_CELLS = 2000  # along a side
 _CHUNK = 1 << 22  # elements per temporary tensor
 
 
 class Boxes(NamedTuple):
-    """Upright boxes turned about z, fields (G, B); one that is not there lies at x = y = FAR_M, size 0."""
+    """Upright boxes turned about z, fields (G, B); an absent one lies at x = y = FAR_M with size 0."""
 
     x: Tensor
     y: Tensor
@@ -34,7 +34,7 @@ class Boxes(NamedTuple):
 
 
 class Cylinders(NamedTuple):
-    """Upright cylinders, fields (G, C); one that is not there lies at x = y = FAR_M, radius 0."""
+    """Upright cylinders, fields (G, C); an absent one lies at x = y = FAR_M with radius 0."""
 
     x: Tensor
     y: Tensor
@@ -51,7 +51,7 @@ class StaticObstacles(NamedTuple):
 
 
 class Worlds(NamedTuple):
-    """G static worlds; the last box and the last cylinder of each are not there, and pad the tables."""
+    """G static worlds; the last box and the last cylinder of each are absent, and pad the tables."""
 
     boxes: Boxes
     cylinders: Cylinders
@@ -60,11 +60,11 @@ class Worlds(NamedTuple):
 
 
 class CrowdedError(ValueError):
-    """More obstacles in sight of a cell than its table holds."""
+    """The error of more obstacles in sight of a cell than its table holds."""
 
     def __init__(self, message: str, worlds: Tensor) -> None:
         super().__init__(message)
-        self.worlds = worlds  # bool (G,), which of them
+        self.worlds = worlds  # bool (G,), the crowded ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Grid:
     reach_m: float
 
     def __post_init__(self) -> None:
-        """Refuse a grid without cells."""
+        """Raise ConfigError for a grid without cells, or with too many."""
         for option, size in (
             ("world.half_extent_m", self.half_extent_m),
             ("world.cell_m", self.cell_m),
@@ -84,32 +84,34 @@ class Grid:
         ):
             require_number(option, size, above=0.0)
         least_m = 2.0 * self.half_extent_m / _MOST_CELLS
-        fine = f"{least_m:g} or more: each cell costs memory"
-        require(self.cell_m >= least_m, "world.cell_m", self.cell_m, fine)
+        expected = f"{least_m:g} or more: each cell costs memory"
+        require(self.cell_m >= least_m, "world.cell_m", self.cell_m, expected)
 
     @property
     def side(self) -> int:
-        """Cells along x, and as many along y."""
+        """Return the number of cells along x, and along y."""
         return math.ceil(2.0 * self.half_extent_m / self.cell_m)
 
     @property
     def cells(self) -> int:
-        """Cells in all."""
+        """Return the number of cells in all."""
         return self.side * self.side
 
     def least_in_sight(self, count: int, half_side_m: float) -> int:
-        """However `count` obstacles are spread over a square: some cell sees as many of them, or more.
+        """Return a lower bound on the obstacles in sight of the fullest cell, for `count` in a square.
 
-        Each is seen from all cells that a disc about it touches; so many cells share these sights.
+        Each obstacle is in sight of all cells that a disc about it touches; the bound is the mean over cells.
         """
-        disc_m = min(self.reach_m, self.half_extent_m - half_side_m)  # none leaves the grid
+        disc_m = min(
+            self.reach_m, self.half_extent_m - half_side_m
+        )  # the disc stays inside the grid
         if disc_m <= 0.0:
             return 0
         sights = count * math.pi * (disc_m / self.cell_m) ** 2
         return math.ceil(sights / (2.0 * (half_side_m + disc_m) / self.cell_m + 2.0) ** 2)
 
     def cell_index(self, x: Tensor, y: Tensor) -> Tensor:
-        """The cell that holds the point, or the nearest one; int64, shape of x.
+        """Return the index of the cell that holds the point, or of the nearest one; int64, shape of x.
 
         A point outside sees no more obstacles than the nearest point inside: all lie inside.
         """
@@ -121,7 +123,7 @@ class Grid:
 def build_worlds(
     grid: Grid, boxes: Boxes, cylinders: Cylinders, *, boxes_per_cell: int, cylinders_per_cell: int
 ) -> Worlds:
-    """The worlds with these obstacles, and one more of each kind that is not there."""
+    """Return the worlds with these obstacles, and one absent obstacle of each kind."""
     _check_inside(grid, "box", boxes, _box_reach_x(boxes), _box_reach_y(boxes))
     _check_inside(grid, "cylinder", cylinders, cylinders.radius_m, cylinders.radius_m)
     return Worlds(
@@ -135,7 +137,7 @@ def build_worlds(
 
 
 def build_cells(grid: Grid, obstacles: Boxes | Cylinders, *, limit: int, option: str) -> Tensor:
-    """For every cell all obstacles within reach of any of its points, int32 (G, cells, limit).
+    """Return for every cell the obstacles within reach of any of its points, int32 (G, cells, limit).
 
     Free places hold the number of obstacles, the index of the one that build_worlds appends.
     """
@@ -156,14 +158,14 @@ def build_cells(grid: Grid, obstacles: Boxes | Cylinders, *, limit: int, option:
 
 
 def absent_boxes(worlds: int, count: int, device: torch.device | str = "cpu") -> Boxes:
-    """Boxes that are not there, (G, B)."""
+    """Return boxes that are absent, (G, B)."""
     zero = torch.zeros((worlds, count), device=device)
-    far, one = zero + FAR_M, zero + 1.0
-    return Boxes(far, far, zero, zero, one, zero, zero, zero)
+    far = zero + FAR_M
+    return Boxes(far, far, zero, zero, zero + 1.0, zero, zero, zero)
 
 
 def absent_cylinders(worlds: int, count: int, device: torch.device | str = "cpu") -> Cylinders:
-    """Cylinders that are not there, (G, C)."""
+    """Return cylinders that are absent, (G, C)."""
     zero = torch.zeros((worlds, count), device=device)
     return Cylinders(zero + FAR_M, zero + FAR_M, zero, zero, zero)
 
@@ -171,14 +173,14 @@ def absent_cylinders(worlds: int, count: int, device: torch.device | str = "cpu"
 def listed(
     obstacles: Boxes | Cylinders, cells: Tensor, world: Tensor, cell: Tensor
 ) -> tuple[Tensor, ...]:
-    """The fields (N, K) of the obstacles that the cells of these worlds (N,) list."""
+    """Return the fields (N, K) of the obstacles that the cells (N,) of these worlds (N,) list."""
     first = (world * obstacles.x.shape[1]).unsqueeze(-1)
     index = cells.flatten(0, 1)[cell].to(torch.int64) + first
     return tuple(field.flatten()[index] for field in obstacles)
 
 
 def is_present(x: Tensor) -> Tensor:
-    """Whether an obstacle with this x is there, bool."""
+    """Return the mask of obstacles that are present, from their x."""
     return x < 0.5 * FAR_M
 
 
@@ -188,7 +190,7 @@ def _pad(field: Tensor, name: str) -> Tensor:
 
 
 def _box_reach_x(boxes: Boxes) -> Tensor:
-    """Half the width of the box along the world's x axis."""
+    """Return half the width of the box along the world's x axis."""
     return boxes.half_x_m * boxes.cos_yaw.abs() + boxes.half_y_m * boxes.sin_yaw.abs()
 
 
@@ -199,7 +201,7 @@ def _box_reach_y(boxes: Boxes) -> Tensor:
 def _check_inside(
     grid: Grid, kind: str, obstacles: Boxes | Cylinders, reach_x: Tensor, reach_y: Tensor
 ) -> None:
-    """A drone outside of the grid is given the nearest cell, which is right if all obstacles are inside."""
+    """Raise for an obstacle outside the grid: a drone outside uses the nearest cell."""
     outermost = torch.maximum(obstacles.x.abs() + reach_x, obstacles.y.abs() + reach_y)
     # Written so that a NaN is refused too.
     outside = is_present(obstacles.x) & ~(outermost <= grid.half_extent_m)
@@ -212,7 +214,7 @@ def _check_inside(
 
 
 def _fill(grid: Grid, obstacles: Boxes | Cylinders, table: Tensor, most: Tensor) -> None:
-    """Write the table (g, cells, limit) of some worlds, and the most obstacles of any cell (g,)."""
+    """Write the table (g, cells, limit) of some worlds, and the largest count of any cell (g,)."""
     reach_m, half = grid.reach_m + _MARGIN_M, 0.5 * grid.cell_m
     edges = torch.arange(grid.side, device=table.device, dtype=torch.float32)
     centre = (edges + 0.5) * grid.cell_m - grid.half_extent_m
@@ -240,7 +242,7 @@ def _pairs(obstacles: Boxes | Cylinders, world: Tensor, index: Tensor) -> Boxes 
 
 
 def _near_yawed(boxes: Boxes, x: Tensor, y: Tensor, *, half: float, reach_m: float) -> Tensor:
-    """Whether the box can be within reach of the cell: both seen along the axes of the box.
+    """Return which boxes can be within reach of their cells, both seen along the axes of the box.
 
     The cell counts as the rectangle around it along these axes, which keeps a few boxes too many.
     """
@@ -256,14 +258,14 @@ def _near_yawed(boxes: Boxes, x: Tensor, y: Tensor, *, half: float, reach_m: flo
 def _near_round(
     cylinders: Cylinders, x: Tensor, y: Tensor, *, half: float, reach_m: float
 ) -> Tensor:
-    """Whether the cylinder is within reach of the cell."""
+    """Return which cylinders are within reach of their cells."""
     gap_x = ((x - cylinders.x).abs() - half).clamp_min(0.0)
     gap_y = ((y - cylinders.y).abs() - half).clamp_min(0.0)
     return gap_x.square() + gap_y.square() <= (reach_m + cylinders.radius_m).square()
 
 
 def _write(table: Tensor, most: Tensor, world: Tensor, cell: Tensor, index: Tensor) -> None:
-    """Put pairs, sorted by world and cell, into the table, as many as it holds."""
+    """Write pairs, sorted by world and cell, into the table, as many as it holds."""
     cells, limit = table.shape[1:]
     place, group, counts = torch.unique_consecutive(
         world * cells + cell, return_inverse=True, return_counts=True

@@ -1,7 +1,7 @@
-"""The worlds of an env: made from keys, renewed while the env runs, and changed in place for compiled steps.
+"""The pool of worlds that episodes draw from; it is renewed in place while the env runs.
 
-Where worlds are renewed there is room for two sets of them. Episodes begin in the newer set; the older one is
-made anew only when the last episode that began there must be over.
+A renewed pool holds two sets of worlds. Episodes begin in the newer set; the older one is replaced only when
+the last episode that began there must be over. Tensors stay the same, as compiled steps need.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_whole
 from navrl.envs.core import random
 from navrl.envs.navigation.maps.placement import Map
 from navrl.envs.navigation.sim.advance import StartTables, static_gap_m
@@ -27,46 +28,42 @@ from navrl.envs.navigation.sim.static_obstacles import (
     Worlds,
     build_worlds,
 )
-from navrl.envs.navigation.worlds.routes import RouteMaker, Routes
+from navrl.envs.navigation.worlds.routes import RandomRoutes, Routes
 
 
 class Difficulty(NamedTuple):
-    """How many obstacles a world holds; the simulator's options say how many there is room for."""
+    """The number of obstacles in a world; the options of map and simulator limit it."""
 
     static: int
     moving: int
 
     def checked(self, prefix: str, room: "Difficulty") -> "Difficulty":
-        """The same, after a look at both numbers; `prefix` makes their names those of options."""
+        """Return self, or raise ConfigError for an impossible number; `prefix` begins the options' names."""
         for name, value, most in zip(self._fields, self, room, strict=True):
-            if type(value) is not int or not 0 <= value <= most:
-                raise ValueError(
-                    f"{prefix}{name} = {value}; expected a whole number from 0 to {most}, which is what the "
-                    f"env has room for; change {prefix}{name}"
-                )
+            expected = f"a whole number from 0 to {most}, the room in the env"
+            require(type(value) is int and 0 <= value <= most, f"{prefix}{name}", value, expected)
         return self
 
 
-def shared_out(shares: Mapping[int, float], count: int) -> list[int]:
-    """One of the keys for each of `count` places, in these proportions and evenly mixed."""
-    total, given = sum(shares.values()), dict.fromkeys(shares, 0)
+def spread(shares: Mapping[int, float], count: int) -> list[int]:
+    """Return one of the keys for each of `count` worlds, in these proportions and evenly mixed."""
+    total, assigned = sum(shares.values()), dict.fromkeys(shares, 0)
     plan = []
     for number in range(1, count + 1):
-        # whoever is furthest behind its share
-        due = {each: share / total * number - given[each] for each, share in shares.items()}
-        chosen = max(due, key=lambda each: due[each])
-        given[chosen] += 1
+        missing = {key: share / total * number - assigned[key] for key, share in shares.items()}
+        chosen = max(missing, key=lambda key: missing[key])
+        assigned[chosen] += 1
         plan.append(chosen)
     return plan
 
 
-_TRAINING, _HELD_OUT = 20, 21  # what is drawn from the seed
+_TRAINING, _HELD_OUT = 20, 21  # streams of the seed
 _AT_ONCE = 2048  # scans
-_REDRAWS = 8  # of a world with too much in one place; more would hide that the tables are too small
+_REDRAWS = 8  # of a world with a crowded place; more would hide that the tables are too small
 
 
 class Recipe(NamedTuple):
-    """From what a set of worlds was made."""
+    """The inputs from which a set of worlds is made, besides the seed."""
 
     generation: int
     stages: tuple[int, ...]  # the stage of each world
@@ -87,17 +84,14 @@ class WorldPool:
         cylinders_per_cell: int,
         routes_per_world: int,
         map: Map,
-        routes: RouteMaker,
+        routes: RandomRoutes,
         difficulty: Difficulty,
     ) -> None:
-        for name, value in (("count", count), ("routes_per_world", routes_per_world)):
-            if value < 1:
-                raise ValueError(f"world.{name} = {value}; expected 1 or more; change world.{name}")
-        if renew_episodes is not None and not 1.0 <= renew_episodes < math.inf:
-            raise ValueError(
-                f"world.renew_episodes = {renew_episodes}; expected 1 or more, since episodes end in the "
-                "worlds that they began in, or null; change world.renew_episodes"
-            )
+        require_whole("world.count", count, 1)
+        require_whole("world.routes_per_world", routes_per_world, 1)
+        usable = renew_episodes is None or 1.0 <= renew_episodes < math.inf
+        expected = "1 or more, since episodes end in the worlds in which they begin, or null"
+        require(usable, "world.renew_episodes", renew_episodes, expected)
         self.share, self._renew_episodes = count, renew_episodes
         self._half_extent_m, self._cell_m = half_extent_m, cell_m
         self._boxes_per_cell, self._cylinders_per_cell = boxes_per_cell, cylinders_per_cell
@@ -109,11 +103,11 @@ class WorldPool:
 
     @property
     def room(self) -> Difficulty:
-        """The most that a world can hold."""
+        """Return the largest difficulty that a world has room for."""
         return Difficulty(self._map.count, self._params.moving.count)
 
     def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
-        """Make room for the tables of this simulator."""
+        """Set the simulator's options; called once, before the first worlds are made."""
         self.renew_steps: int | None = None
         if self._renew_episodes is not None:
             self.renew_steps = math.ceil(self._renew_episodes * params.decisions)
@@ -126,7 +120,7 @@ class WorldPool:
         self._openings: StartTables | None = None
 
     def _check_density(self) -> None:
-        """Before obstacles are placed, which takes long where there are too many."""
+        """Raise for too many obstacles, before they are placed, which would take long."""
         count, most = self._map.count, self._boxes_per_cell + self._cylinders_per_cell
         seen = self.grid.least_in_sight(count, self._map.half_side_m)
         if seen > most:
@@ -137,30 +131,30 @@ class WorldPool:
             )
 
     def set_stages(self, stages: list[Difficulty], shares: dict[int, float]) -> None:
-        """What the worlds that are made from now on are like."""
+        """Set the difficulties and shares of the worlds that are made from now on."""
         if len(stages) > 1 and self.renew_steps is None:
             raise ValueError(
-                "world.renew_episodes = null, so that no later stage would ever begin; expected a number of "
+                "world.renew_episodes = null, so no later stage would ever begin; expected a number of "
                 "1 or more; change world.renew_episodes"
             )
         self._stages = stages
-        self._plan = tuple(shared_out(shares, self.share))
+        self._plan = tuple(spread(shares, self.share))
 
     def fill(self, seed: Tensor, *, held_out: bool) -> None:
-        """The first worlds of this seed; held-out ones have nothing in common with those of training."""
+        """Make the first worlds of this seed; held-out ones are independent of those of training."""
         self._made = []
         self._add(seed, Recipe(0, self._plan, held_out))
 
     def renew(self, seed: Tensor, steps: int) -> None:
-        """Other worlds for the episodes to come, if it is time after so many steps of the env."""
+        """Replace the older set of worlds if it is due after so many steps of the env."""
         if self.renew_steps is None or steps == 0 or steps % self.renew_steps:
             return
         last = self._made[-1]
         self._add(seed, Recipe(last.generation + 1, self._plan, last.held_out))
 
     @contextlib.contextmanager
-    def others(self) -> Iterator[None]:
-        """Whatever is filled in meanwhile, these worlds are back afterwards."""
+    def restored(self) -> Iterator[None]:
+        """Restore the current worlds afterwards, whatever is filled in meanwhile."""
         made, tables = self._made, _tables(self.openings)
         kept = [table.clone() for table in (*tables, self.openings.first)]
         try:
@@ -172,17 +166,17 @@ class WorldPool:
 
     @property
     def openings(self) -> StartTables:
-        """The tables; always the same tensors."""
+        """Return the tables; always the same tensors."""
         if self._openings is None:
             raise RuntimeError("there are no worlds yet; call fill(seed) first")
         return self._openings
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """From what the worlds were made."""
+        """Return the recipes of the worlds."""
         return [recipe._asdict() for recipe in self._made]
 
     def load_state_dict(self, state: list[dict[str, Any]], seed: Tensor) -> None:
-        """Make the same worlds again."""
+        """Make the worlds of these recipes again."""
         self._made = []
         for recipe in state:
             self._add(
@@ -190,10 +184,10 @@ class WorldPool:
             )
 
     def _add(self, seed: Tensor, recipe: Recipe) -> None:
-        """Make a set of worlds in the place of the older one."""
+        """Make a set of worlds in place of the older one."""
         made = self._make(seed, recipe)
         if self._openings is None:
-            self._openings = _roomy(made, 1 if self.renew_steps is None else 2)
+            self._openings = _allocated(made, 1 if self.renew_steps is None else 2)
         sets = self._openings.stage.shape[0] // self.share
         first = recipe.generation % sets * self.share
         place = slice(first, first + self.share)
@@ -207,8 +201,12 @@ class WorldPool:
         stream = _HELD_OUT if recipe.held_out else _TRAINING
         key = random.mix(random.mix(random.mix(seed) ^ stream) ^ number)
         difficulties = [self._stages[stage] for stage in recipe.stages]
-        counts = torch.tensor([each.static for each in difficulties], device=self._device)
-        moving = torch.tensor([each.moving for each in difficulties], device=self._device)
+        counts = torch.tensor(
+            [difficulty.static for difficulty in difficulties], device=self._device
+        )
+        moving = torch.tensor(
+            [difficulty.moving for difficulty in difficulties], device=self._device
+        )
         obstacles, worlds = make_worlds(
             self._map,
             self.grid,
@@ -219,7 +217,7 @@ class WorldPool:
         )
         routes = self._routes.make(key, obstacles, self._num_routes)
         self._check_flyable(routes)
-        scans, gaps = self._sights(worlds, routes)
+        scans, gaps = self._start_scans(worlds, routes)
         return StartTables(
             worlds=worlds,
             first=torch.zeros((), dtype=torch.int64, device=self._device),
@@ -232,7 +230,7 @@ class WorldPool:
         )
 
     def _check_flyable(self, routes: Routes) -> None:
-        """Who begins outside, or is sent there, is refused before anybody flies."""
+        """Raise for starts and goals outside of the simulator's limits."""
         points, params = torch.cat([*routes], dim=-1).flatten(1), self._params  # (3, points)
         low_m, high_m, out_m = (
             float(most) for most in (points[2].amin(), points[2].amax(), points[:2].abs().amax())
@@ -249,8 +247,8 @@ class WorldPool:
                 f"env.sim.side_limit_m = {params.side_limit_m:g}; change that or world.routes"
             )
 
-    def _sights(self, worlds: Worlds, routes: Routes) -> tuple[Tensor, Tensor]:
-        """At every start what the lidar sees, (G, P, beams * rings), and how near anything stands, (G, P)."""
+    def _start_scans(self, worlds: Worlds, routes: Routes) -> tuple[Tensor, Tensor]:
+        """Return scans (G, P, beams * rings) and distances to static obstacles (G, P) at every start."""
         count, places = routes.start.shape[1:]
         start, goal = routes.start.flatten(1), routes.goal.flatten(1)
         world = torch.arange(count, device=self._device).repeat_interleave(places)
@@ -301,7 +299,7 @@ def make_worlds(
 
 
 def _tables(openings: StartTables) -> list[Tensor]:
-    """Every tensor whose first axis are the worlds."""
+    """Return every tensor whose first axis is the worlds."""
     boxes, cylinders, *cells = openings.worlds
     others = (
         openings.start,
@@ -314,23 +312,23 @@ def _tables(openings: StartTables) -> list[Tensor]:
     return list(itertools.chain(boxes, cylinders, cells, others))
 
 
-def _roomy(made: StartTables, sets: int) -> StartTables:
-    """Tables for so many sets of worlds like these."""
+def _allocated(made: StartTables, sets: int) -> StartTables:
+    """Return tables with room for so many sets of worlds like these."""
 
-    def room(table: Tensor) -> Tensor:
+    def zeros(table: Tensor) -> Tensor:
         return table.new_zeros((sets * table.shape[0], *table.shape[1:]))
 
     boxes, cylinders, *cells = made.worlds
     worlds = Worlds(
-        type(boxes)(*map(room, boxes)), type(cylinders)(*map(room, cylinders)), *map(room, cells)
+        type(boxes)(*map(zeros, boxes)), type(cylinders)(*map(zeros, cylinders)), *map(zeros, cells)
     )
     return StartTables(
         worlds=worlds,
         first=made.first,
-        start=room(made.start),
-        goal=room(made.goal),
-        scans=room(made.scans),
-        gaps=room(made.gaps),
-        moving=room(made.moving),
-        stage=room(made.stage),
+        start=zeros(made.start),
+        goal=zeros(made.goal),
+        scans=zeros(made.scans),
+        gaps=zeros(made.gaps),
+        moving=zeros(made.moving),
+        stage=zeros(made.stage),
     )

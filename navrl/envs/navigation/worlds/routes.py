@@ -1,18 +1,19 @@
-"""Where episodes begin and what they fly to: a table of routes for every world, made when it is made."""
+"""Routes of episodes: starts and goals, a table of them for every world."""
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.core import random
-from navrl.envs.navigation.maps.placement import Bounds, require
+from navrl.envs.navigation.maps.placement import Bounds
 from navrl.envs.navigation.sim.clearance import clearance_m
 from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, StaticObstacles, is_present
 
-_ROUTES = 19  # what is drawn from the key of a world, beside the shapes and places of its obstacles
+_ROUTES = 19  # stream of the key of a world, beside those of the shapes and places of its obstacles
 _DRAWS = 6  # per attempt
 _BATCH = 8  # attempts at once
 
@@ -24,31 +25,21 @@ class Routes(NamedTuple):
     goal: Tensor
 
 
-class RouteMaker(Protocol):
-    """What makes routes."""
-
-    def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
-        """`count` routes for each of the worlds with these keys, int64 (G,)."""
-
-    def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class DrawnRoutes:
-    """Routes drawn until they fit; a variant draws them."""
+class RandomRoutes:
+    """The base class of routes that are drawn until they fit."""
 
     z_m: Bounds  # heights of starts and goals
     distance_m: Bounds  # from start to goal
-    clearance_m: float  # from the obstacles to start and goal, which are inside of none in any case
+    clearance_m: float  # from the obstacles to start and goal, which are never inside one
     attempts: int  # per route
 
     def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Starts and goals (3, ...) from six numbers (6, ...), and whether they are possible at all."""
+        """Return starts and goals (3, ...) from six numbers (6, ...), and which of them are possible."""
         raise TypeError(f"{type(self).__name__} lacks draw(draws) -> (start, goal, possible)")
 
     def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
-        """Routes for each of the worlds; world by world, since only what is there is looked at."""
+        """Return `count` routes for each of the worlds with these keys, int64 (G,)."""
         route_key = random.mix(random.mix(key ^ _ROUTES).unsqueeze(1) ^ torch.arange(count).to(key))
         made = [
             self._search(route_key[world], _only_present(obstacles, world))
@@ -57,7 +48,7 @@ class DrawnRoutes:
         return Routes(*(torch.stack(points, dim=1) for points in zip(*made, strict=True)))
 
     def _search(self, key: Tensor, obstacles: StaticObstacles) -> tuple[Tensor, Tensor]:
-        """Start and goal (3, P) of the first attempt that fits, for each route of one world."""
+        """Return start and goal (3, P) of the first attempt that fits, for each route of one world."""
         start = torch.zeros((3, key.shape[0]), device=key.device)
         goal, waiting = torch.zeros_like(start), torch.arange(key.shape[0], device=key.device)
         for tried in range(0, self.attempts, _BATCH):
@@ -95,30 +86,28 @@ class DrawnRoutes:
         return fits
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
+        """Return self, or raise ConfigError for an impossible number."""
         for name in ("z_m", "distance_m"):
             bounds = getattr(self, name)
             usable = len(bounds) == 2 and 0.0 <= bounds[0] <= bounds[1]
-            require("world.routes", self, name, usable, "[low, high] with 0 <= low <= high")
-        require("world.routes", self, "z_m", math.isfinite(self.z_m[1]), "a finite height")
-        require(
-            "world.routes", self, "clearance_m", 0.0 <= self.clearance_m < math.inf, "0 or more"
-        )
-        require("world.routes", self, "attempts", self.attempts >= 1, "1 or more")
+            require(usable, f"world.routes.{name}", bounds, "[low, high] with 0 <= low <= high")
+        require(math.isfinite(self.z_m[1]), "world.routes.z_m", self.z_m, "a finite height")
+        require_number("world.routes.clearance_m", self.clearance_m, least=0.0)
+        require_whole("world.routes.attempts", self.attempts, 1)
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerimeterRoutes(DrawnRoutes):
-    """The original's training: start and goal each anywhere on the four sides of a square.
+class PerimeterRoutes(RandomRoutes):
+    """Routes of the published training: start and goal each anywhere on the four sides of a square.
 
-    It asks for no distance and no clearance: every fourth goal is on the side of its start.
+    Without limits of distance and clearance every fourth goal is on the side of its start.
     """
 
     half_side_m: float
 
     def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Two points of the perimeter."""
+        """Return two points of the perimeter."""
         start, goal = self._point(*draws[:3]), self._point(*draws[3:])
         return start, goal, torch.ones_like(draws[0], dtype=torch.bool)
 
@@ -131,24 +120,17 @@ class PerimeterRoutes(DrawnRoutes):
         return torch.stack([x, y, _between(self.z_m, z_draw)])
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
-        require(
-            "world.routes", self, "half_side_m", 0.0 < self.half_side_m < math.inf, "more than 0"
-        )
+        """Return self, or raise ConfigError for an impossible number."""
+        require_number("world.routes.half_side_m", self.half_side_m, above=0.0)
         widest_m = math.sqrt(8.0) * self.half_side_m
-        require(
-            "world.routes",
-            self,
-            "distance_m",
-            self.distance_m[0] < widest_m,
-            f"a low below {widest_m:g}",
-        )
+        usable, expected = self.distance_m[0] < widest_m, f"a low below {widest_m:g}"
+        require(usable, "world.routes.distance_m", self.distance_m, expected)
         return super().checked()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FreeRoutes(DrawnRoutes):
-    """Start and goal anywhere in the free space of a rectangle; no distance is likelier than another.
+class FreeRoutes(RandomRoutes):
+    """Routes with start and goal anywhere in the free space of a rectangle, and uniform distances.
 
     The goal is drawn around the start, so that a narrow range of distances costs no more attempts.
     """
@@ -157,7 +139,7 @@ class FreeRoutes(DrawnRoutes):
     y_m: Bounds
 
     def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """A point of the rectangle, and another one at a drawn distance and direction from it."""
+        """Return a point of the rectangle, and another at a drawn distance and direction from it."""
         x, y = _between(self.x_m, draws[0]), _between(self.y_m, draws[1])
         z, goal_z = _between(self.z_m, draws[2]), _between(self.z_m, draws[3])
         distance_m, angle_rad = _between(self.distance_m, draws[4]), 2.0 * math.pi * draws[5]
@@ -170,55 +152,16 @@ class FreeRoutes(DrawnRoutes):
         return start, goal, inside & (level_m2 >= 0.0)
 
     def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
+        """Return self, or raise ConfigError for an impossible number."""
         for name in ("x_m", "y_m"):
             bounds = getattr(self, name)
             usable = len(bounds) == 2 and -math.inf < bounds[0] < bounds[1] < math.inf
-            require("world.routes", self, name, usable, "[low, high] with low < high")
-        require("world.routes", self, "distance_m", self.distance_m[0] > 0.0, "more than 0")
+            require(usable, f"world.routes.{name}", bounds, "[low, high] with low < high")
         widest_m = math.hypot(self.x_m[1] - self.x_m[0], self.y_m[1] - self.y_m[0])
-        usable = self.distance_m[1] <= widest_m
-        require(
-            "world.routes",
-            self,
-            "distance_m",
-            usable,
-            f"at most {widest_m:g}, the diagonal of x_m and y_m",
-        )
+        usable = self.distance_m[0] > 0.0 and self.distance_m[1] <= widest_m
+        expected = f"more than 0 and at most {widest_m:g}, the diagonal of x_m and y_m"
+        require(usable, "world.routes.distance_m", self.distance_m, expected)
         return super().checked()
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossingRoutes:
-    """The original's evaluation: parallel flights from north to south, evenly spread over the width."""
-
-    half_width_m: float
-    half_length_m: float
-    z_m: float
-
-    def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
-        """The same routes in every world; the last start is one place short of the edge, as there."""
-        number = torch.arange(count, device=key.device, dtype=torch.float32)
-        start_x = (number / count - 0.5) * (2.0 * self.half_width_m)
-        goal_x = (number / max(count - 1, 1) - 0.5) * (2.0 * self.half_width_m)
-        y, z = torch.full_like(number, self.half_length_m), torch.full_like(number, self.z_m)
-        size = (3, key.shape[0], count)
-        start = torch.stack([start_x, y, z]).unsqueeze(1).expand(size).contiguous()
-        goal = torch.stack([goal_x, -y, z]).unsqueeze(1).expand(size).contiguous()
-        for name, points in (("start", start), ("goal", goal)):
-            inside = int((clearance_m(*obstacles, *points) <= 0.0).sum())
-            if inside > 0:
-                raise ValueError(
-                    f"the {name} of {inside} of {points[0].numel()} routes is inside of an "
-                    "obstacle; raise half_length_m, so that they lie beyond the obstacles"
-                )
-        return Routes(start, goal)
-
-    def checked(self) -> Self:
-        """Self, or a ValueError that says which number is impossible."""
-        for name in ("half_width_m", "half_length_m", "z_m"):
-            require("world.routes", self, name, 0.0 < getattr(self, name) < math.inf, "more than 0")
-        return self
 
 
 def _outermost_m(obstacles: StaticObstacles) -> Tensor:
@@ -237,7 +180,7 @@ def _between(bounds: Bounds, draw: Tensor) -> Tensor:
 
 
 def _only_present(obstacles: StaticObstacles, world: int) -> StaticObstacles:
-    """What is there in one world, fields (1, B)."""
+    """Return the present obstacles of one world, fields (1, B)."""
     boxes, cylinders = (
         [field[world, is_present(kind.x[world])].unsqueeze(0) for field in kind]
         for kind in obstacles

@@ -9,7 +9,7 @@ from navrl.envs.navigation.sim.moving_obstacles import (
     MovingParams,
     Triple,
     advance,
-    opening,
+    initial_obstacles,
 )
 
 DT_S = 0.05
@@ -43,7 +43,7 @@ def begun(params, count, *, start=(100.0, 100.0, 2.0), active=None, seed=0):
     """The obstacles of `count` envs; the drone is far away unless told otherwise."""
     active = torch.tensor(params.count if active is None else active)
     start = torch.as_tensor(start, dtype=torch.float32).reshape(3, -1).expand(3, count)
-    return opening(params, keys(count, seed), start, active)
+    return initial_obstacles(params, keys(count, seed), start, active)
 
 
 def flown(

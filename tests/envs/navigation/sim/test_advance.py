@@ -8,7 +8,7 @@ import torch
 
 from navrl.config.compose import build, compose
 from navrl.envs.navigation.planners.base import perceive
-from navrl.envs.navigation.sim.advance import advance, look, near_obstacles
+from navrl.envs.navigation.sim.advance import advance, near_obstacles, scan
 from navrl.envs.navigation.sim.moving_obstacles import Triple
 from navrl.envs.navigation.sim.static_obstacles import (
     FAR_M,
@@ -101,12 +101,12 @@ def test_the_lidar_sees_what_stands_and_a_drone_is_told_what_moves(name):
     """As in the original: moving obstacles are known by place and speed, and no beam meets them."""
     env = shipped(name)
     state = env.navigation_state
-    before = look(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    before = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
     beside = [field.clone() for field in state.obstacles.position]
     for field, own, step_m in zip(beside, state.drone.position, (1.0, 0.0, 0.0), strict=True):
         field[0] = own + step_m
     state = state._replace(obstacles=state.obstacles._replace(position=Triple(*beside)))
-    seen = look(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    seen = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
     assert torch.equal(seen, before)
     near = near_obstacles(env.params, state)
     assert near.present[0].all()

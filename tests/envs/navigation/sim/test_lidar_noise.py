@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.lidar import LidarNoise, noisy
+from navrl.envs.navigation.sim.lidar import LidarNoise, add_noise
 
 RANGE_M = 4.0
 KEY = torch.arange(500) * 7919 + 13
@@ -11,12 +11,12 @@ STEP = torch.full((500,), 3.0)
 
 
 def measured(ranges, key=KEY, step=STEP, **noise):
-    return noisy(
+    return add_noise(
         LidarNoise(**({"range_sigma_m": 0.0, "dropout": 0.0} | noise)), ranges, key, step, RANGE_M
     )
 
 
-def test_the_error_has_the_standard_deviation_that_wrequested_or_for():
+def test_the_error_has_the_standard_configured_deviation():
     ranges = torch.full((144, 500), 2.0)
     error = measured(ranges, range_sigma_m=0.02) - ranges
     assert float(error.mean()) == pytest.approx(0.0, abs=3e-4)  # 72,000 of them: 4 standard errors
@@ -26,7 +26,7 @@ def test_the_error_has_the_standard_deviation_that_wrequested_or_for():
     assert float((error.abs() < 0.04).float().mean()) == pytest.approx(0.957, abs=0.003)
 
 
-def test_rays_are_lost_as_often_requested_or_for():
+def test_rays_are_lost_as_often_as_configured():
     ranges = torch.full((144, 500), 2.0)
     got = measured(ranges, dropout=0.25)
     assert set(got.unique().tolist()) == {2.0, RANGE_M}

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.moving_obstacles import MODES, advance, opening
+from navrl.envs.navigation.sim.moving_obstacles import MODES, advance, initial_obstacles
 from tests.envs.navigation.sim.obstacles import (
     DT_S,
     begun,
@@ -195,8 +195,8 @@ def test_an_env_is_the_same_in_any_batch(every_s):
     for step in range(90):
         at = torch.full((40,), float(step))
         if whole is None:
-            whole = opening(params, key, drone, active)
-            part = opening(params, key[rows], drone[:, rows], active[rows])
+            whole = initial_obstacles(params, key, drone, active)
+            part = initial_obstacles(params, key[rows], drone[:, rows], active[rows])
         else:
             whole = advance(params, whole, key, at, drone, velocity, DT_S)
             mine = (key[rows], at[rows], drone[:, rows], velocity[:, rows])
@@ -235,7 +235,7 @@ def test_other_episodes_are_other_obstacles():
 def test_who_is_not_there_stays_away(mode, every_s):
     params = moving_params(mode, re_aim_every_s=every_s, rest_s=0.01)
     active = torch.tensor([0, 16, 80])
-    first = opening(params, keys(3), torch.zeros(3, 3), active)
+    first = initial_obstacles(params, keys(3), torch.zeros(3, 3), active)
     for obstacles in flown(params, first, 90, drone=(0.0, 0.0, 1.0)):
         there = obstacles.position.x < 1e5
         assert there.sum(0).tolist() == [0, 16, 80]

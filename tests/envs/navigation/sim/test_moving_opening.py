@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.moving_obstacles import MODES, is_column, opening, radius_m
+from navrl.envs.navigation.sim.moving_obstacles import MODES, initial_obstacles, is_column, radius_m
 from tests.envs.navigation.sim.obstacles import begun, keys, moving_params, vectors
 
 MIXED = dict.fromkeys(MODES, 1.0)
@@ -56,7 +56,7 @@ def test_nobody_begins_near_the_drone_or_outside_of_the_box():
     start[:2, :1024] = start[:2, :1024].sign() * (20.0 - torch.rand(2, 1024, generator=generator))
     start[0, 1024:1536], start[1, 1536:2048] = 20.0, -20.7
     params = moving_params()
-    place = opening(params, keys(4096), start, torch.tensor(80)).position
+    place = initial_obstacles(params, keys(4096), start, torch.tensor(80)).position
     gap = torch.hypot(place.x - start[0], place.y - start[1])
     assert gap.min() > 1.5 - 1e-5
     assert max(place.x.abs().max(), place.y.abs().max()) <= 20.0
@@ -70,7 +70,7 @@ def test_nobody_begins_near_the_drone_or_outside_of_the_box():
 def test_a_drone_on_top_of_a_home_pushes_it_away_too():
     params = moving_params()
     start = torch.stack([field[33] for field in begun(params, 8).home])
-    place = opening(params, keys(8), start, torch.tensor(80)).position
+    place = initial_obstacles(params, keys(8), start, torch.tensor(80)).position
     gap = torch.hypot(place.x[33] - start[0], place.y[33] - start[1])
     assert gap.tolist() == pytest.approx([1.5] * 8, abs=1e-5)
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from navrl.envs.navigation.worlds.pool import Difficulty, shared_out
+from navrl.envs.navigation.worlds.pool import Difficulty, spread
 
 ROOM = Difficulty(350, 80)
 
 
 def test_places_are_dealt_in_proportion():
-    plan = shared_out({0: 0.1, 1: 0.1, 2: 0.8}, 64)
+    plan = spread({0: 0.1, 1: 0.1, 2: 0.8}, 64)
     for stage, exactly in enumerate((6.4, 6.4, 51.2)):
         assert abs(plan.count(stage) - exactly) < 1.0
     # and mixed: no part of the plan is of one kind only
@@ -16,7 +16,7 @@ def test_places_are_dealt_in_proportion():
 
 
 def test_one_stage_gets_everything():
-    assert shared_out({3: 1.0}, 5) == [3] * 5
+    assert spread({3: 1.0}, 5) == [3] * 5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from navrl.envs.navigation.sim.static_obstacles import (
     absent_boxes,
     absent_cylinders,
 )
-from navrl.envs.navigation.worlds.routes import CrossingRoutes, FreeRoutes, PerimeterRoutes
+from navrl.envs.navigation.worlds.routes import FreeRoutes, PerimeterRoutes
 from tests.envs.navigation.sim.shapes import clearance
 from tests.envs.navigation.worlds.maps import binomial, keys
 
@@ -104,26 +104,7 @@ def test_a_least_distance_is_kept():
     assert float(distance_m.max()) <= 50.0 + 1e-5
 
 
-def test_crossings_are_the_parallels_of_the_original():
-    maker = CrossingRoutes(half_width_m=16.0, half_length_m=24.0, z_m=2.0).checked()
-    routes = maker.make(keys(range(3)), nothing(3), 4)
-    for world in range(3):
-        # start x = (i / 4 - 0.5) * 32, goal x = linspace(-16, 16, 4)
-        assert routes.start[0, world].tolist() == [-16.0, -8.0, 0.0, 8.0]
-        assert routes.goal[0, world].tolist() == pytest.approx([-16.0, -16 / 3, 16 / 3, 16.0])
-    for points, y in ((routes.start, 24.0), (routes.goal, -24.0)):
-        assert (points[1] == y).all()
-        assert (points[2] == 2.0).all()
-
-
-def test_a_single_crossing_has_a_goal():
-    maker = CrossingRoutes(half_width_m=16.0, half_length_m=24.0, z_m=2.0)
-    routes = maker.make(keys([0]), nothing(1), 1)
-    assert routes.start[:, 0, 0].tolist() == [-16.0, 24.0, 2.0]
-    assert routes.goal[:, 0, 0].tolist() == [-16.0, -24.0, 2.0]
-
-
-def test_free_routes_are_free_and_as_long_requested_or(forest):
+def test_free_routes_are_free_and_as_long_as_asked(forest):
     routes = FREE.make(keys(range(4)), forest, 60)
     distance_m = lengths(routes)
     assert float(distance_m.min()) >= 6.0 - 1e-5
@@ -189,16 +170,6 @@ def test_without_a_clearance_nobody_begins_or_arrives_inside_of_an_obstacle(fore
     assert 0.0 < min(gaps) < 0.3
 
 
-def test_a_crossing_that_ends_inside_of_an_obstacle_is_an_error():
-    plate, maker = low_plate(2.5), CrossingRoutes(half_width_m=16.0, half_length_m=24.0, z_m=2.0)
-    with pytest.raises(
-        ValueError, match=r"^the start of 3 of 3 routes is inside .* raise half_length_m"
-    ):
-        maker.make(keys([0]), plate, 3)
-    beyond = dataclasses.replace(maker, half_length_m=30.5)
-    assert beyond.make(keys([0]), plate, 3).goal.shape == (3, 1, 3)
-
-
 def low_plate(top_m):
     """One box under the whole rectangle of FREE."""
     one = torch.ones((1, 1))
@@ -231,7 +202,6 @@ def test_a_world_without_space_is_an_error():
         (FREE, {"distance_m": (0.0, 5.0)}, "distance_m"),
         (FREE, {"distance_m": (5.0, 26.0)}, "the diagonal"),
         (FREE, {"clearance_m": -1.0}, "clearance_m"),
-        (CrossingRoutes(half_width_m=1.0, half_length_m=1.0, z_m=1.0), {"z_m": 0.0}, "z_m"),
     ],
 )
 def test_impossible_numbers_are_named(maker, changes, message):
