@@ -55,7 +55,7 @@ def test_the_published_layout(flight):
     # The goal is north: ahead is y, left is -x.
     params, state = flight
     kind = NavRLObservation()
-    kind.prepare(params)
+    kind.prepare(params, "cpu")
     told = kind.rows(params, state, around())
     far = math.hypot(8.0, 0.5)
     expected = [8.0 / far, 0.0, 0.5 / far, 8.0, 0.5, 0.0, -1.0, 0.5]
@@ -75,7 +75,7 @@ def test_the_published_layout(flight):
 def test_our_layout(flight):
     params, state = flight
     kind = GoalFrameObservation()
-    kind.prepare(params)
+    kind.prepare(params, "cpu")
     told = kind.rows(params, state, around())
     far = math.hypot(8.0, 0.5)
     expected = [
@@ -98,7 +98,7 @@ def test_a_goal_straight_above_gives_a_frame_and_no_nan(flight):
     params, state = flight
     above = state._replace(start=state.goal - torch.tensor([[0.0], [0.0], [1.0]]))
     kind = NavRLObservation()
-    kind.prepare(params)
+    kind.prepare(params, "cpu")
     told = kind.rows(params, above, around())
     assert all(rows.isfinite().all() for rows in told.values())
     # then ahead is east
