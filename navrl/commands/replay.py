@@ -1,4 +1,4 @@
-"""navrl replay: play episodes of a policy and write them as one HTML file that needs nothing else."""
+"""`navrl replay`: play episodes of a policy and write them as one HTML file that needs no other file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from navrl.config.checks import ConfigError, did_you_mean
+from navrl.config.checks import ConfigError, did_you_mean, require_whole
 from navrl.config.command import run_plain
+from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.config.compose import group_option
 from navrl.run.options import check_writable
 from navrl.run.policies import (
@@ -29,45 +30,62 @@ from navrl.storage.files import write_atomically
 from navrl.view.figure import check_viz
 from navrl.view.replay import CombatReplay, NavigationReplay
 
-SEARCHED = 64  # episodes that --outcome looks through, and that a file of navigation holds
-_PLAYERS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
+SEARCHED = 64  # episodes that --outcome searches, and that a page of navigation holds
+_REPLAYS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
     "CombatEnv": CombatReplay,
     "NavigationEnv": NavigationReplay,
 }
-_LONGEST_NAME = 150  # characters for the fight; file systems take 255 in all
-_CHANGES = ("opponent", "shield")  # groups that the command may change in a run
-_EVALUATION_SEED = 1_000_003  # so that episode 17 here is the 17th of `navrl evaluate`
-_EXAMPLES = """examples:
-  navrl replay                                  the newest checkpoint of the latest run
-  navrl replay best --opponent crank --outcome loss
-  navrl replay outputs/combat-ppo/<run> --episode 17 --acmi --png --mp4
-  navrl replay latest --opponent checkpoint:best
-  navrl replay scripted:crank --opponent crank --set env.sim.ammunition=2
-  navrl replay scripted:greedy --env navigation_compat --shield on --outcome collision"""
+_LONGEST_NAME = 150  # characters for the setting; file systems allow 255 in all
+_GROUPS = ("opponent", "shield")  # of a run, which the command may replace
+_SUBJECT = (
+    "POLICY",
+    "latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>; "
+    "default: latest",
+)
+_SETTINGS = {
+    "opponent": Setting(
+        None, "a pilot, or checkpoint:<latest | best | a run | a checkpoint>; default: the run's"
+    ),
+    "env": Setting(None, "the env to play in; default: the run's"),
+    "shield": Setting(None, "none | on, in navigation; default: the run's"),
+    # The default seed is that of `navrl evaluate`, so that episode=17 is its 17th episode.
+    "seed": Setting(1_000_003, "of the episodes; default: 1000003"),
+    "episode": Setting(0, "the number of the first episode of this seed; default: 0"),
+}
+_OVERRIDES = "other options of the env, as for navrl train: env.sim.channels=2"
+_EXAMPLES = """  navrl replay                                  the newest checkpoint of the latest run
+  navrl replay best opponent=crank --outcome loss
+  navrl replay latest opponent=checkpoint:best env.sim.time_limit_s=60
+  navrl replay outputs/combat-ppo/<run> episode=17 --acmi --png --mp4
+  navrl replay scripted:crank opponent=crank env.sim.ammunition=2
+  navrl replay scripted:greedy env=navigation_compat shield=on --outcome collision"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl replay`."""
+    """Run `navrl replay`."""
     return run_plain(_parser(), replay, arguments)
 
 
 def replay(options: argparse.Namespace) -> None:
-    """The command."""
+    """Play the episodes, and write the page and the other files."""
+    take_words(options, _SETTINGS, subjects=1)
+    policy_name = options.subjects[0] if options.subjects else "latest"
+    options.env = options.env or _env_of_planner(policy_name)
     _check(options)
-    changes = {
+    groups = {
         group: _option(group, getattr(options, group))
-        for group in _CHANGES
+        for group in _GROUPS
         if getattr(options, group) is not None
     }
     config, state, label = find_subject(
-        options.policy,
+        policy_name,
         device="cpu",
-        env=options.env or _home(options),
-        changes=changes,
-        overrides=options.set,
+        env=options.env,
+        changes=groups,
+        overrides=options.overrides,
     )
-    player = _player(options, config)
-    number = SEARCHED if player.shows_all or options.outcome is not None else 1
+    kind = _replay_of(options, config)
+    number = SEARCHED if kind.shows_all or options.outcome is not None else 1
     sys.stderr.write(f"making the env, then playing {number} episode{'s' * (number > 1)}\n")
     sys.stderr.flush()
     env = build_env(
@@ -77,29 +95,37 @@ def replay(options: argparse.Namespace) -> None:
         compile_mode="off",
         first_env_id=options.episode,
     )
-    policy = build_policy(options.policy, config, state, env)
+    policy = build_policy(policy_name, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
-    other, short = _setting(options, config, state)
-    short = "-".join([short, *map(_in_a_name, options.set)])[:_LONGEST_NAME]
+    setting, short = _setting(options, config, state)
+    short = "-".join([short, *map(_part_of_name, options.overrides)])[:_LONGEST_NAME]
     pilot = _pilot(config, state, label)
-    played = player(env, policy, first=options.episode, pilot=pilot, setting=other)
-    found = _first(options.outcome, played)
-    episode = options.episode + found
-    path = options.output or _default_output(state, label, short, options.seed, episode)
-    details = (f"seed {options.seed}", f"episode {episode}")
-    sys.stdout.write(f"{played.title}, {', '.join(details)}: {played.outcome(found)}\n")
-    page = played.page(found, seed=details[0], episode=details[1])
+    played = kind(env, policy, first=options.episode, pilot=pilot, setting=setting)
+    index = _first(options.outcome, played)
+    path = options.output or _default_output(
+        state, label, short, options.seed, options.episode + index
+    )
+    _write(options, played, index, path)
+
+
+def _write(
+    options: argparse.Namespace, played: CombatReplay | NavigationReplay, index: int, path: Path
+) -> None:
+    """Write the page and the other files of one episode, and print their names."""
+    seed, episode = f"seed {options.seed}", f"episode {options.episode + index}"
+    sys.stdout.write(f"{played.title}, {seed}, {episode}: {played.outcome(index)}\n")
+    page = played.page(index, seed=seed, episode=episode)
     files = {kind: path.with_suffix(f".{kind}") for kind in played.files if getattr(options, kind)}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page)
     for kind, file in files.items():
-        played.write(kind, found, file, details=", ".join(details))
+        played.write(kind, index, file, details=f"{seed}, {episode}")
     for file in (path, *files.values()):
         sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
 
 
 def _option(group: str, name: str) -> Any:
-    """The YAML of an option; `checkpoint:<reference>` says which one."""
+    """Return the YAML of an option; `checkpoint:<reference>` names the checkpoint."""
     kind, _, reference = name.partition(":")
     if (group, kind) != ("opponent", "checkpoint"):
         return group_option(group, name)
@@ -109,17 +135,9 @@ def _option(group: str, name: str) -> Any:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise about what can be seen to be wrong before anything is played."""
-    for name in ("seed", "episode"):
-        if getattr(options, name) < 0:
-            raise ConfigError(
-                f"--{name} {getattr(options, name)}; expected 0 or more; change --{name}"
-            )
-    if options.set and options.env is None and not options.policy.startswith(SCRIPTED):
-        raise ConfigError(
-            f"--set changes the env that a policy plays in, but '{options.policy}' brings its own; add "
-            "--env <name>, choose scripted:<name>, or leave --set out"
-        )
+    """Raise ConfigError about wrong options before anything is played."""
+    require_whole("seed", options.seed, least=0)
+    require_whole("episode", options.episode, least=0)
     if options.output is not None:
         if options.output.suffix != ".html":
             raise ConfigError(
@@ -130,10 +148,10 @@ def _check(options: argparse.Namespace) -> None:
         check_viz()
 
 
-def _home(options: argparse.Namespace) -> str | None:
-    """Where a planner flies if no env is named; pilots of air combat are at home in the default."""
-    name = options.policy.removeprefix(SCRIPTED)
-    if name == options.policy or any(word.startswith("env=") for word in options.set):
+def _env_of_planner(policy: str) -> str | None:
+    """Return the env of a planner; scripted pilots of air combat play in the default env."""
+    name = policy.removeprefix(SCRIPTED)
+    if name == policy:
         return None
     with contextlib.suppress(ConfigError):
         group_option("planner", name)
@@ -141,30 +159,30 @@ def _home(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _player(
+def _replay_of(
     options: argparse.Namespace, config: Any
 ) -> type[CombatReplay] | type[NavigationReplay]:
-    """What plays and shows episodes of this env, and can do what was asked for."""
+    """Return the class that replays this env, or raise ConfigError if it cannot do what the flags want."""
     env = config.env.name
-    player = _PLAYERS.get(str(config.env._target_).rpartition(".")[2])
-    if player is None:
+    kind = _REPLAYS.get(str(config.env._target_).rpartition(".")[2])
+    if kind is None:
         raise ConfigError(
             f"env '{env}' has no replay; expected air combat or drone navigation; choose another run"
         )
-    if options.outcome not in (None, *player.outcomes):
+    if options.outcome not in (None, *kind.outcomes):
         raise ConfigError(
-            f"--outcome {options.outcome}; env '{env}' knows {', '.join(player.outcomes)}"
-            f"{did_you_mean(options.outcome, player.outcomes) or '; change --outcome'}"
+            f"--outcome {options.outcome}; env '{env}' has {', '.join(kind.outcomes)}"
+            f"{did_you_mean(options.outcome, kind.outcomes) or '; change --outcome'}"
         )
-    if options.acmi and "acmi" not in player.files:
+    if options.acmi and "acmi" not in kind.files:
         raise ConfigError(
             f"--acmi is for fights of aircraft, and env '{env}' has none; leave --acmi out"
         )
-    return player
+    return kind
 
 
 def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
-    """The index of the first episode that ended as wanted; `collision` is every collision_..."""
+    """Return the index of the first episode with this outcome; `collision` means every collision_..."""
     if wanted is None:
         return 0
     found = {
@@ -179,7 +197,7 @@ def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
         counts = ", ".join(f"{name} {len(indices)}" for name, indices in found.items())
         raise ConfigError(
             f"no {wanted} in {len(played.endings)} episodes ({counts}); "
-            "choose another --outcome, --seed or --episode to begin with"
+            "choose another --outcome, seed= or episode= to begin with"
         )
     return found[wanted][0]
 
@@ -187,31 +205,30 @@ def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
 def _setting(
     options: argparse.Namespace, config: Any, state: dict[str, Any] | None
 ) -> tuple[str, str]:
-    """Whom or where the policy plays: for titles, and for the names of files."""
-    env = options.env or _home(options)
-    choices = choices_of(state, env=env, overrides=options.set)
-    against = rival(config, {"opponent": options.opponent or choices.get("opponent")})
-    if against is not None:
-        file = Path(against)
+    """Return the opponent or the env, for titles and for names of files."""
+    choices = choices_of(state, env=options.env, overrides=options.overrides)
+    opponent = rival(config, {"opponent": options.opponent or choices.get("opponent")})
+    if opponent is not None:
+        file = Path(opponent)
         run = f"{file.parents[1].name}/" if file.parent.name == "checkpoints" else ""
         return f"{run}{file.stem}", file.stem
     place = str(config.env.name)
-    if str(config.shield._target_).endswith(".NoShield"):
+    if str(config.shield._target_).endswith(".Unshielded"):
         return place, place
     return f"{place}, shielded", f"{place}-shielded"
 
 
-def _in_a_name(override: str) -> str:
-    """An option as a part of a file's name: env.sim.channels=2 is channels=2."""
+def _part_of_name(override: str) -> str:
+    """Return an option as part of a file's name: env.sim.channels=2 becomes channels=2."""
     key, _, value = override.partition("=")
     return re.sub(r"[^\w.,=-]+", "", f"{key.rpartition('.')[2]}={value}")
 
 
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
-    """What the policy is called in titles."""
+    """Return the name of the policy for titles."""
     if state is None:
         return label.removeprefix(SCRIPTED)
-    if state["frames"] == 0:  # its weights come from elsewhere
+    if state["frames"] == 0:  # imported weights
         return Path(label).stem
     name = str(config.agent._target_).rpartition(".")[2].lower()
     return f"{name} after {state['frames']:,} frames"
@@ -220,7 +237,7 @@ def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
 def _default_output(
     state: dict[str, Any] | None, label: str, setting: str, seed: int, episode: int
 ) -> Path:
-    """In the run's replays/, or outputs/replays/ for what belongs to no run."""
+    """Return a path in the run's replays/, or in outputs/replays/ for a policy without a run."""
     name = f"{setting}-seed{seed}" + (f"-episode{episode}" if episode else "")
     if state is None:
         return OUTPUTS / "replays" / f"{label.removeprefix(SCRIPTED)}-{name}.html"
@@ -231,51 +248,29 @@ def _default_output(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl replay",
-        description="Play one episode, or 64 of navigation, into one HTML file for any browser.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "replay",
+        "Play one episode, or 64 of navigation, into one HTML file for any browser.",
+        _EXAMPLES,
+        subject=_SUBJECT,
+        settings=_SETTINGS,
+        overrides=_OVERRIDES,
     )
-    parser.add_argument(
-        "policy",
-        nargs="?",
-        default="latest",
-        help="latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>",
-    )
-    parser.add_argument(
-        "--opponent",
-        metavar="NAME",
-        help="whom it plays: a pilot, or checkpoint:<latest | best | a run directory | a checkpoint>; "
-        "default: the run's own",
-    )
-    parser.add_argument("--env", metavar="NAME", help="where it plays; default: the run's own")
-    parser.add_argument("--shield", metavar="NAME", help="none | on; default: the run's own")
-    parser.add_argument("--seed", type=int, default=_EVALUATION_SEED, help="default: %(default)s")
-    parser.add_argument("--episode", type=int, default=0, help="which one of the seed; default: 0")
     parser.add_argument(
         "--outcome",
         metavar="NAME",
-        help=f"begin with the first such episode of {SEARCHED}, from --episode on: "
+        help=f"show the first such episode of {SEARCHED}: "
         f"{' | '.join(CombatReplay.outcomes)}, or {' | '.join(NavigationReplay.outcomes)}",
     )
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE.html",
-        help="default: <run>/replays/<names, what is --set, seed and episode>.html",
+        help="default: <run>/replays/<opponent or env, options, seed and episode>.html",
     )
     parser.add_argument("--acmi", action="store_true", help="also a file for Tacview")
     parser.add_argument("--png", action="store_true", help="also one picture; needs navrl[viz]")
     parser.add_argument("--mp4", action="store_true", help="also a film; needs navrl[viz]")
-    parser.add_argument(
-        "--set",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="options of --env or a scripted policy, as for navrl train: env.sim.channels=2",
-    )
     return parser
 
 

@@ -77,7 +77,9 @@ def run_plain(
         setattr(each, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
     try:
         listen()
-        return function(parser.parse_args(arguments)) or 0
+        # Intermixed: words may stand before, between and after flags. Subcommands do not support it.
+        parse = parser.parse_args if inner else parser.parse_intermixed_args
+        return function(parse(arguments)) or 0
     except KeyboardInterrupt as interrupt:
         return _interrupted(interrupt)
     except Exception as error:
