@@ -17,7 +17,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 from navrl import __version__
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_main
-from navrl.config.compose import group_option, to_json
+from navrl.config.compose import group_option
 from navrl.contracts import Agent, Env
 from navrl.run.intervals import Interval, mean_interval, wilson
 from navrl.run.options import MOST_ENVS, check_whole, check_writable, enough_memory, prepare_process
@@ -25,16 +25,15 @@ from navrl.run.policies import (
     Act,
     build_env,
     build_policy,
-    choices_of,
     examination,
-    find_subject,
-    rival,
+    find_policy,
+    opponent_name,
 )
 from navrl.selfplay.league_table import find_league, league_record, league_table
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
 
-_CHANGES = ("opponent", "shield")  # groups that a command may change in a run
+_GROUPS = ("opponent", "shield")  # which the command replaces in a run
 
 
 def evaluate(cfg: DictConfig) -> None:
@@ -52,12 +51,11 @@ def evaluate(cfg: DictConfig) -> None:
         raise ConfigError(
             f"deterministic = {cfg.deterministic}; expected true or false; change deterministic"
         )
-    config, state, label = find_subject(
-        str(cfg.policy),
-        device=cfg.device,
-        env=cfg.env_name,
-        changes={group: to_json(cfg)[group] for group in _CHANGES if group in cfg},
-        overrides=list(cfg.set),
+    given = HydraConfig.get().overrides.task
+    overrides = [] if cfg.env_name is None else [f"env={cfg.env_name}"]
+    overrides += [*cfg.set, *(word for word in given if word.startswith(_GROUPS))]
+    config, state, label, choices = find_policy(
+        str(cfg.policy), device=cfg.device, overrides=overrides
     )
     with enough_memory("num_episodes", cfg.num_episodes):
         env = build_env(config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile)
@@ -66,9 +64,7 @@ def evaluate(cfg: DictConfig) -> None:
         metrics = summarise(
             play(env, policy, deterministic=cfg.deterministic), env.rate_names, env.counted_when
         )
-    chosen = HydraConfig.get().runtime.choices
-    choices = choices_of(state, env=cfg.env_name, overrides=list(cfg.set))
-    opponent = rival(config, {"opponent": chosen["opponent"] or choices.get("opponent")})
+    opponent = opponent_name(config, choices)
     result = {
         "metrics": {name: interval._asdict() for name, interval in metrics.items()},
         "policy": label,

@@ -1,4 +1,4 @@
-"""navrl bench-navigation: planners and policies in the same held-out worlds, with and without the shield."""
+"""`navrl bench-navigation`: fly planners and policies in the same held-out worlds and compare them."""
 
 from __future__ import annotations
 
@@ -12,28 +12,37 @@ from typing import Any, NamedTuple
 import torch
 
 from navrl import __version__
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_whole
 from navrl.config.command import run_plain
-from navrl.config.compose import group_option
+from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.envs.navigation.sim.moving_obstacles import KINDS
 from navrl.envs.navigation.worlds.pool import Difficulty
 from navrl.evaluate import play, summarise
 from navrl.run.intervals import Interval
 from navrl.run.options import check_writable, prepare_process
-from navrl.run.policies import SCRIPTED, build_env, build_policy, examination, find_subject
+from navrl.run.policies import SCRIPTED, build_env, build_policy, find_policy
 from navrl.storage.files import to_json, write_atomically
 
 _PLANNERS = tuple(
     f"{SCRIPTED}{name}" for name in ("greedy", "potential_field", "velocity_obstacles", "orca")
 )
-_SHIELDS = {"without": ("none",), "with": ("on",), "both": ("none", "on")}
 _RATES = ("success", "collision_static", "collision_moving", "outside", "timeout")
 _MEANS = ("spl", "goal_time_s", "clearance_m", "interventions")
-_LOW_CLEARANCE = 0.05  # the share of episodes that came closer than what the table shows
-_EXAMPLES = """examples:
-  navrl bench-navigation                                    planners, 350 standing and 80 moving obstacles
-  navrl bench-navigation latest outputs/published.nvrl --moving 60 80 100 --episodes 1024
-  navrl bench-navigation --env navigation --output table.json"""
+_CLEARANCE_QUANTILE = 0.05  # the share of episodes that came closer than the table shows
+_SETTINGS = {
+    "env": Setting("navigation_compat", "default: navigation_compat"),
+    "static": Setting((350,), "number of standing obstacles, or several: 200,350; default: 350"),
+    "moving": Setting((80,), "number of moving obstacles, or several: 60,80; default: 80"),
+    "shield": Setting(("none", "on"), "none, on or both: none,on; default: none,on"),
+    "num_episodes": Setting(1024, "of each row; default: 1024"),
+    "seed": Setting(1_000_003, "of the episodes; default: 1000003"),
+    "compile": Setting("auto", "auto | on | off; default: auto"),
+    "threads": Setting(1, "of torch; default: 1"),
+    "device": Setting("cpu", "default: cpu"),
+}
+_EXAMPLES = """  navrl bench-navigation                    planners, 350 standing and 80 moving obstacles
+  navrl bench-navigation latest outputs/published.nvrl moving=60,80,100 num_episodes=1024
+  navrl bench-navigation env=navigation shield=none --json table.json"""
 
 
 class Row(NamedTuple):
@@ -47,77 +56,71 @@ class Row(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl bench-navigation`."""
+    """Run `navrl bench-navigation`."""
     return run_plain(_parser(), bench, arguments)
 
 
 def bench(options: argparse.Namespace) -> None:
-    """The command."""
-    if options.episodes < 1:
-        raise ConfigError(f"--episodes {options.episodes}; expected 1 or more; change --episodes")
-    policies = [*(_PLANNERS if options.planners else ()), *options.policies]
+    """Fly all policies, and print a row for each density of obstacles, with and without the shield."""
+    take_words(options, _SETTINGS, subjects=None)
+    require_whole("num_episodes", options.num_episodes, least=1)
+    policies = [*(_PLANNERS if options.planners else ()), *options.subjects]
     if not policies:
-        raise ConfigError("nothing to fly; name a policy, or leave --no-planners out")
-    if options.output is not None:
-        check_writable(options.output)
+        raise ConfigError(
+            "no policy to fly; expected one or more; name a policy, or leave --no-planners out"
+        )
+    if options.json is not None:
+        check_writable(options.json, "--json")
     prepare_process(options.threads)
     rows: list[Row] = []
     sys.stdout.write(_line(("policy", "shield", "static", "moving", *_RATES, *_MEANS)))
     for policy in policies:
-        for shield in _SHIELDS[options.shield]:
-            for row in _flown(policy, shield, options):
+        for shield in options.shield:
+            for row in _rows(policy, shield, options):
                 rows.append(row)
                 sys.stdout.write(_line(_cells(row)))
                 sys.stdout.flush()
-    if options.output is not None:
-        write_atomically(options.output, to_json(_record(options, rows), indent=2) + "\n")
-        sys.stdout.write(f"wrote {options.output}\n")
+    if options.json is not None:
+        write_atomically(options.json, to_json(_record(options, rows), indent=2) + "\n")
+        sys.stdout.write(f"wrote {options.json}\n")
 
 
-def _flown(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
-    """A policy in all densities; the env is built and compiled once."""
-    config, state, label = find_subject(
-        policy, device=options.device, env=options.env, overrides=options.set
+def _rows(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
+    """Return the rows of a policy in all densities; the env is built and compiled once."""
+    config, state, label, _ = find_policy(
+        policy,
+        device=options.device,
+        overrides=[f"env={options.env}", f"shield={shield}", *options.overrides],
     )
-    if "shield" not in config:
-        raise ConfigError(
-            f"--env {options.env} has no obstacles to fly among; expected navigation or "
-            "navigation_compat; change --env"
-        )
-    config = examination(config, {"shield": group_option("shield", shield)})
-    room = config.env.sim.moving
-    room.count = max(room.count, math.ceil(max(options.moving) / KINDS) * KINDS)
+    moving = config.env.sim.moving
+    moving.count = max(moving.count, math.ceil(max(options.moving) / KINDS) * KINDS)
     env = build_env(
-        config, num_envs=options.episodes, seed=options.seed, compile_mode=options.compile
+        config, num_envs=options.num_episodes, seed=options.seed, compile_mode=options.compile
     )
     densities = [
         Difficulty(static, moving) for static in options.static for moving in options.moving
     ]
     for density in densities:
-        env.check_difficulty("--", density)
+        env.check_difficulty("", density)
     rows = []
     for density in densities:
         env.set_stages([density], {0: 1.0})
         env.start_over()
         torch.manual_seed(options.seed)  # of the random policy
         ends = play(env, build_policy(policy, config, state, env), deterministic=True)
-        rows.append(Row(_name(label), shield, *density, _metrics(ends, env.counted_when)))
+        name = label.removeprefix(SCRIPTED)
+        rows.append(Row(name, shield, *density, _metrics(ends, env.counted_when)))
     return rows
 
 
 def _metrics(
     ends: Mapping[str, list[float]], counted_when: Mapping[str, str]
 ) -> dict[str, Interval]:
-    """Rates, means, the time of those that arrived, and the clearance that 5 % fell short of."""
+    """Return rates, means, the time of successful episodes, and the 5 % quantile of the clearance."""
     found = summarise({name: ends[name] for name in (*_RATES, *_MEANS)}, _RATES, counted_when)
-    closest = torch.tensor(ends["clearance_m"]).quantile(_LOW_CLEARANCE).item()
+    closest = torch.tensor(ends["clearance_m"]).quantile(_CLEARANCE_QUANTILE).item()
     found["clearance_m"] = Interval(closest, closest, closest, len(ends["clearance_m"]))
     return found
-
-
-def _name(label: str) -> str:
-    """A planner's name, or the file of a policy."""
-    return label.removeprefix(SCRIPTED) if label.startswith(SCRIPTED) else label
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -140,8 +143,8 @@ def _record(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, Any]:
         "version": __version__,
         "env": options.env,
         "seed": options.seed,
-        "episodes": options.episodes,
-        "set": options.set,
+        "num_episodes": options.num_episodes,
+        "overrides": options.overrides,
         "rows": [
             {**row._asdict(), "metrics": {name: m._asdict() for name, m in row.metrics.items()}}
             for row in rows
@@ -150,62 +153,18 @@ def _record(options: argparse.Namespace, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl bench-navigation",
-        description="Fly planners and policies through the same held-out worlds and print how they fare.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "policies",
-        nargs="*",
-        default=[],
-        metavar="POLICY",
-        help="latest | best | a run | a checkpoint | scripted:random",
+    parser = command_parser(
+        "bench-navigation",
+        "Fly planners and policies through the same held-out worlds and print their rates.",
+        _EXAMPLES,
+        subject=("POLICY ...", "latest | best | a run | a checkpoint | scripted:random"),
+        settings=_SETTINGS,
+        overrides="other options of the env, as for navrl train: world.count=2",
     )
     parser.add_argument(
         "--no-planners", dest="planners", action="store_false", help="the named policies only"
     )
-    parser.add_argument("--env", default="navigation_compat", help="default: %(default)s")
-    parser.add_argument(
-        "--static",
-        type=int,
-        nargs="+",
-        default=[350],
-        metavar="N",
-        help="obstacles that stand; default: 350",
-    )
-    parser.add_argument(
-        "--moving",
-        type=int,
-        nargs="+",
-        default=[80],
-        metavar="N",
-        help="obstacles that move; default: 80",
-    )
-    parser.add_argument(
-        "--shield", choices=tuple(_SHIELDS), default="both", help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--episodes", type=int, default=1024, help="of each line; default: %(default)s"
-    )
-    parser.add_argument("--seed", type=int, default=1_000_003, help="default: %(default)s")
-    parser.add_argument(
-        "--compile", choices=("auto", "on", "off"), default="auto", help="default: %(default)s"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="of torch; default: %(default)s")
-    parser.add_argument("--device", default="cpu", help="default: %(default)s")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE.json", help="write the table to it too"
-    )
-    parser.add_argument(
-        "--set",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="options of the env, as for navrl train",
-    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table to a file")
     return parser
 
 

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ from navrl.run.policies import (
     SCRIPTED,
     build_env,
     build_policy,
-    choices_of,
-    find_subject,
-    rival,
+    find_policy,
+    opponent_name,
 )
 from navrl.storage.files import write_atomically
 from navrl.view.figure import check_viz
@@ -36,23 +35,21 @@ _REPLAYS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
     "NavigationEnv": NavigationReplay,
 }
 _LONGEST_NAME = 150  # characters for the setting; file systems allow 255 in all
-_GROUPS = ("opponent", "shield")  # of a run, which the command may replace
+_IN_TITLE = ("opponent", "shield", "env")  # groups that name the file already
 _SUBJECT = (
     "POLICY",
     "latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>; "
     "default: latest",
 )
 _SETTINGS = {
-    "opponent": Setting(
-        None, "a pilot, or checkpoint:<latest | best | a run | a checkpoint>; default: the run's"
-    ),
-    "env": Setting(None, "the env to play in; default: the run's"),
-    "shield": Setting(None, "none | on, in navigation; default: the run's"),
     # The default seed is that of `navrl evaluate`, so that episode=17 is its 17th episode.
     "seed": Setting(1_000_003, "of the episodes; default: 1000003"),
     "episode": Setting(0, "the number of the first episode of this seed; default: 0"),
 }
-_OVERRIDES = "other options of the env, as for navrl train: env.sim.channels=2"
+_OVERRIDES = (
+    "options of navrl train, on top of the run's: opponent=crank, opponent=checkpoint:best, "
+    "env=combat, shield=on, env.sim.channels=2, ..."
+)
 _EXAMPLES = """  navrl replay                                  the newest checkpoint of the latest run
   navrl replay best opponent=crank --outcome loss
   navrl replay latest opponent=checkpoint:best env.sim.time_limit_s=60
@@ -70,19 +67,9 @@ def replay(options: argparse.Namespace) -> None:
     """Play the episodes, and write the page and the other files."""
     take_words(options, _SETTINGS, subjects=1)
     policy_name = options.subjects[0] if options.subjects else "latest"
-    options.env = options.env or _env_of_planner(policy_name)
     _check(options)
-    groups = {
-        group: _option(group, getattr(options, group))
-        for group in _GROUPS
-        if getattr(options, group) is not None
-    }
-    config, state, label = find_subject(
-        policy_name,
-        device="cpu",
-        env=options.env,
-        changes=groups,
-        overrides=options.overrides,
+    config, state, label, choices = find_policy(
+        policy_name, device="cpu", overrides=_with_env(policy_name, options.overrides)
     )
     kind = _replay_of(options, config)
     number = SEARCHED if kind.shows_all or options.outcome is not None else 1
@@ -97,8 +84,8 @@ def replay(options: argparse.Namespace) -> None:
     )
     policy = build_policy(policy_name, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
-    setting, short = _setting(options, config, state)
-    short = "-".join([short, *map(_part_of_name, options.overrides)])[:_LONGEST_NAME]
+    setting, short = _setting(config, choices)
+    short = "-".join([short, *_parts_of_name(options.overrides)])[:_LONGEST_NAME]
     pilot = _pilot(config, state, label)
     played = kind(env, policy, first=options.episode, pilot=pilot, setting=setting)
     index = _first(options.outcome, played)
@@ -124,16 +111,6 @@ def _write(
         sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
 
 
-def _option(group: str, name: str) -> Any:
-    """Return the YAML of an option; `checkpoint:<reference>` names the checkpoint."""
-    kind, _, reference = name.partition(":")
-    if (group, kind) != ("opponent", "checkpoint"):
-        return group_option(group, name)
-    option = group_option(group, kind)
-    option.checkpoint = reference or option.checkpoint
-    return option
-
-
 def _check(options: argparse.Namespace) -> None:
     """Raise ConfigError about wrong options before anything is played."""
     require_whole("seed", options.seed, least=0)
@@ -148,15 +125,14 @@ def _check(options: argparse.Namespace) -> None:
         check_viz()
 
 
-def _env_of_planner(policy: str) -> str | None:
-    """Return the env of a planner; scripted pilots of air combat play in the default env."""
+def _with_env(policy: str, overrides: Sequence[str]) -> list[str]:
+    """Return the overrides with the env of a planner; scripted pilots play in the default env."""
     name = policy.removeprefix(SCRIPTED)
-    if name == policy:
-        return None
-    with contextlib.suppress(ConfigError):
-        group_option("planner", name)
-        return "navigation"
-    return None
+    if name != policy and not any(word.startswith("env=") for word in overrides):
+        with contextlib.suppress(ConfigError):
+            group_option("planner", name)
+            return ["env=navigation", *overrides]
+    return list(overrides)
 
 
 def _replay_of(
@@ -202,26 +178,27 @@ def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
     return found[wanted][0]
 
 
-def _setting(
-    options: argparse.Namespace, config: Any, state: dict[str, Any] | None
-) -> tuple[str, str]:
+def _setting(config: Any, choices: Mapping[str, Any]) -> tuple[str, str]:
     """Return the opponent or the env, for titles and for names of files."""
-    choices = choices_of(state, env=options.env, overrides=options.overrides)
-    opponent = rival(config, {"opponent": options.opponent or choices.get("opponent")})
+    opponent = opponent_name(config, choices)
     if opponent is not None:
         file = Path(opponent)
         run = f"{file.parents[1].name}/" if file.parent.name == "checkpoints" else ""
         return f"{run}{file.stem}", file.stem
     place = str(config.env.name)
-    if str(config.shield._target_).endswith(".Unshielded"):
+    if choices.get("shield", "none") == "none":
         return place, place
     return f"{place}, shielded", f"{place}-shielded"
 
 
-def _part_of_name(override: str) -> str:
-    """Return an option as part of a file's name: env.sim.channels=2 becomes channels=2."""
-    key, _, value = override.partition("=")
-    return re.sub(r"[^\w.,=-]+", "", f"{key.rpartition('.')[2]}={value}")
+def _parts_of_name(overrides: Sequence[str]) -> list[str]:
+    """Return options as parts of a file's name: env.sim.channels=2 becomes channels=2."""
+    pairs = [word.partition("=")[::2] for word in overrides]
+    return [
+        re.sub(r"[^\w.,=-]+", "", f"{key.rpartition('.')[2]}={value}")
+        for key, value in pairs
+        if key not in _IN_TITLE
+    ]
 
 
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:

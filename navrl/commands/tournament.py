@@ -1,4 +1,4 @@
-"""navrl tournament: every scripted pilot plays every other, and tables say who beats whom."""
+"""`navrl tournament`: let every scripted pilot play every other, and print results and ratings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_whole
 from navrl.config.command import run_plain
+from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.config.compose import build, compose, group_option
 from navrl.envs.combat.match import play_both_ways
 from navrl.envs.combat.opponents.base import Pilot
@@ -28,17 +29,25 @@ from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
 from navrl.view.matrix import svg
 
-_EVALUATION_SEED = 1_000_003  # the episodes of `navrl evaluate`
-_EXAMPLES = """examples:
-  navrl tournament
-  navrl tournament --pilots crank,phase2,phase3 --episodes 200
+_SETTINGS = {
+    "pilots": Setting((), "names in conf/opponent: crank,phase2; default: all of opponent=scripts"),
+    "num_episodes": Setting(1000, "of each pair, half of them with seats exchanged; default: 1000"),
+    "seed": Setting(1_000_003, "of the episodes, as for navrl evaluate; default: 1000003"),
+}
+_VARIANT = "variants."  # variants.<name>=<pilot>, and variants.<name>.<option>=<value>
+_OVERRIDES = (
+    "options of the fight, as for navrl train: env.sim.channels=2; and further pilots with other options: "
+    "variants.NAME=PILOT variants.NAME.OPTION=VALUE"
+)
+_EXAMPLES = """  navrl tournament
+  navrl tournament pilots=crank,phase2,phase3 num_episodes=200
   navrl tournament --markdown table.md --svg table.svg --json table.json
   navrl tournament scenario=game28 env.sim.channels=2
-  navrl tournament --pilots crank,phase3 --variant rash crank fire_fraction=[1.4,1.5]"""
+  navrl tournament pilots=crank,phase3 variants.rash=crank variants.rash.fire_fraction=[1.4,1.5]"""
 
 
 class Result(NamedTuple):
-    """What came of one pairing, as the row sees it."""
+    """The result of one pair, from the view of the row."""
 
     row: str
     column: str
@@ -51,26 +60,30 @@ class Result(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl tournament`."""
+    """Run `navrl tournament`."""
     return run_plain(_parser(), tournament, arguments)
 
 
 def tournament(options: argparse.Namespace) -> None:
-    """The command."""
+    """Play all pairs, and print and write the tables."""
+    take_words(options, _SETTINGS)
     _check(options)
+    variants = [word for word in options.overrides if word.startswith(_VARIANT)]
+    options.overrides = [word for word in options.overrides if word not in variants]
     config = compose("train", options.overrides)
     prepare_process(config.threads)
     device = pick_device(config.device)
     params = fight_params(config)
     scenario = build(config.env.scenario).checked()
     scenario.to(device)
+    options.variants = _variants(variants)
     pilots = _pilots(options)
     for pilot in pilots.values():
         pilot.prepare(params, device)
-    key = _episode_keys(options.seed, options.episodes, device)
+    key = _episode_keys(options.seed, options.num_episodes, device)
     pairs, results = list(itertools.combinations(pilots, 2)), []
     try:
-        for row, column in _told(pairs):
+        for row, column in _with_progress(pairs):
             ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
             results.append(_result(row, column, ends))
     except KeyboardInterrupt:
@@ -89,11 +102,11 @@ def _result(row: str, column: str, ends: Tensor) -> Result:
     return Result(row, column, *counts, *ends[1:].mean(1).tolist())
 
 
-# ------------------------------------------------------------------ what is said
+# ---- tables --------------------------------------------------------------------------------------
 
 
 def standings(pilots: Sequence[str], results: Sequence[Result]) -> tuple[Payoff, dict[str, Rating]]:
-    """The games of everybody, and the ratings that explain them best."""
+    """Return the games of all pilots, and the ratings that explain them best."""
     payoff = Payoff(pilots)
     for result in results:
         payoff.record(result.row, result.column, result.wins, result.draws, result.losses)
@@ -101,7 +114,7 @@ def standings(pilots: Sequence[str], results: Sequence[Result]) -> tuple[Payoff,
 
 
 def markdown(pilots: Sequence[str], results: Sequence[Result]) -> str:
-    """Two tables: win, draw and loss of row against column in percent, then strength and missiles."""
+    """Return two tables: win, draw and loss of row against column in percent; rating and missiles."""
     payoff, ratings = standings(pilots, results)
     cells = [
         [_cell(payoff, row, column) if row != column else "" for column in pilots] for row in pilots
@@ -119,7 +132,7 @@ def markdown(pilots: Sequence[str], results: Sequence[Result]) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterator[tuple[str, list[str]]] | Any) -> list[str]:
-    """Aligned, so that it reads well before it is rendered."""
+    """Return the lines of a Markdown table with aligned columns."""
     cells = [list(head), *([name, *row] for name, row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
@@ -146,7 +159,7 @@ def _launches(name: str, results: Sequence[Result]) -> float:
 def _report(options: argparse.Namespace, pilots: list[str], results: list[Result]) -> None:
     payoff, ratings = standings(pilots, results)
     text = markdown(pilots, results)
-    sys.stdout.write(f"{options.episodes} episodes a pair, seed {options.seed}\n\n{text}")
+    sys.stdout.write(f"{options.num_episodes} episodes a pair, seed {options.seed}\n\n{text}")
     written = {
         options.markdown: text,
         options.svg: svg(payoff),
@@ -162,17 +175,17 @@ def _record(
     options: argparse.Namespace, results: list[Result], ratings: Mapping[str, Rating]
 ) -> dict[str, Any]:
     return {
-        "episodes": options.episodes,
+        "num_episodes": options.num_episodes,
         "seed": options.seed,
         "overrides": options.overrides,
-        "variants": options.variant,
+        "variants": options.variants,
         "results": [result._asdict() for result in results],
         "ratings": {name: rating._asdict() for name, rating in ratings.items()},
     }
 
 
-def _told(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The pairs, each announced on stderr with the time that is left."""
+def _with_progress(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs, and print each on stderr with the time that is left."""
     started = time.monotonic()
     live = sys.stderr.isatty()
     for done, (row, column) in enumerate(pairs):
@@ -186,86 +199,69 @@ def _told(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         sys.stderr.write("\r\x1b[K")
 
 
-# ------------------------------------------------------------------ what is asked
+# ---- options -------------------------------------------------------------------------------------
 
 
 def _episode_keys(seed: int, episodes: int, device: torch.device) -> Tensor:
-    """The same episodes for every pair, so that no pair has the luck of the draw."""
+    """Return the keys of the same episodes for every pair, so that all pairs start alike."""
     env_ids = torch.arange(episodes, device=device)
     return random.episode_key(torch.full_like(env_ids, seed), env_ids, torch.zeros_like(env_ids))
 
 
 def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
-    """Those asked for, or all that opponent=scripts knows, and the variants."""
-    wanted = options.pilots
-    names = (
-        list(group_option("opponent", "scripts").pilots) if wanted is None else wanted.split(",")
-    )
-    variants = {words[0]: words[1:] for words in options.variant}
-    if len({*names, *variants}) < max(2, len(names) + len(options.variant)):
+    """Build the chosen pilots, by default those of opponent=scripts, and the variants."""
+    names = list(options.pilots or group_option("opponent", "scripts").pilots)
+    everybody = [*names, *options.variants]
+    if len(set(everybody)) < max(2, len(everybody)):
         raise ConfigError(
-            f"the pilots are {', '.join([*names, *(words[0] for words in options.variant)])}; "
-            "expected two or more different names; change --pilots or --variant"
+            f"the pilots are {', '.join(everybody)}; expected two or more different names; change pilots "
+            "or variants"
         )
-    if not all(variants.values()):
-        raise ConfigError(
-            "--variant lacks a pilot; expected NAME PILOT KEY=VALUE, "
-            "as in rash crank fire_fraction=[1.4,1.5]; change --variant"
-        )
-    made = {name: build(scripted_option("opponent", name)) for name in names}
-    for name, (pilot, *changes) in variants.items():
+    pilots = {name: build(scripted_option("opponent", name)) for name in names}
+    for name, (pilot, *changes) in options.variants.items():
         scripted_option("opponent", pilot)
         overrides = [f"opponent={pilot}", *(f"opponent.{change}" for change in changes)]
-        made[name] = build(compose("train", overrides).opponent)
-    return made
+        pilots[name] = build(compose("train", overrides).opponent)
+    return pilots
+
+
+def _variants(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the pilot of every variant, followed by its options as key=value."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        key, _, value = word.removeprefix(_VARIANT).partition("=")
+        name, _, option = key.partition(".")
+        if not option:
+            found[name] = [value]
+        elif name in found:
+            found[name].append(f"{option}={value}")
+        else:
+            raise ConfigError(
+                f"{word} has no pilot before it; expected {_VARIANT}{name}=<pilot>; add it"
+            )
+    return found
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise about what can be seen to be wrong before anything is played."""
-    for name, least in (("episodes", 2), ("seed", 0)):
-        if getattr(options, name) < least:
-            raise ConfigError(
-                f"--{name} {getattr(options, name)}; expected {least} or more; change --{name}"
-            )
+    """Raise ConfigError about wrong options before anything is played."""
+    require_whole("num_episodes", options.num_episodes, least=2)
+    require_whole("seed", options.seed, least=0)
     for kind in ("json", "markdown", "svg"):
         if getattr(options, kind) is not None:
             check_writable(getattr(options, kind), f"--{kind}")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl tournament",
-        description="Let every scripted pilot play every other; says who wins, and how strong each is.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "tournament",
+        "Let every scripted pilot play every other, and print results and ratings.",
+        _EXAMPLES,
+        settings=_SETTINGS,
+        overrides=_OVERRIDES,
     )
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="options of the fight, as for navrl train: env.sim.channels=2",
-    )
-    parser.add_argument(
-        "--pilots", metavar="A,B,C", help="names in conf/opponent; default: all of opponent=scripts"
-    )
-    parser.add_argument(
-        "--variant",
-        action="append",
-        nargs="+",
-        default=[],
-        metavar=("NAME", "PILOT KEY=VALUE"),
-        help="another pilot: PILOT with other thresholds, called NAME; may be given several times",
-    )
-    parser.add_argument(
-        "--episodes",
-        type=int,
-        default=1000,
-        help="of each pair, half of them with seats exchanged; default: 1000",
-    )
-    parser.add_argument("--seed", type=int, default=_EVALUATION_SEED, help="default: %(default)s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also the numbers")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also the tables, as text")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="also a heat map")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also write a heat map")
     return parser
 
 

@@ -1,7 +1,7 @@
 """Command lines of the form `navrl <command> [subject ...] [key=value ...] [--flags]`.
 
-A word without "=" names a subject: a policy, a run, a file. A word key=value is a setting of the command or an
-option of navrl train. Flags choose the output, such as --json FILE.
+A word without "=" names a subject: a policy, a run, a file. A word key=value is a setting of the command or
+an option of navrl train. Flags choose the output, such as --json FILE.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def command_parser(
     width = max((len(name) for name, _ in explained), default=0)
     listed = "".join(f"  {name:<{width}}  {text}\n" for name, text in explained)
     epilog = f"words:\n{listed}\n" if explained else ""
-    usage = " ".join([f"[{subject[0]}]"] * (subject is not None) + ["[KEY=VALUE ...] [--flags]"])
+    first = "" if subject is None else f"[{subject[0]}] "
     parser = argparse.ArgumentParser(
         prog=f"navrl {command}",
-        usage=f"%(prog)s {usage}" if settings is not None or overrides else None,
+        usage=f"%(prog)s {first}[KEY=VALUE ...] [--flags]" if explained else None,
         description=description,
         epilog=f"{epilog}examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -125,10 +125,11 @@ def _value(key: str, text: str, default: object) -> Any:
         return tuple(_value(key, item, default[0] if default else "") for item in items)
     if default is None or isinstance(default, str):
         return None if text == "null" else text
+    whole = isinstance(default, int)
     try:
-        return type(default)(text.replace("_", ""))
+        return int(text) if whole else float(text)
     except ValueError as error:
-        kind = "a whole number" if isinstance(default, int) else "a number"
+        kind = "a whole number" if whole else "a number"
         raise ConfigError(f"{key} = {text}; expected {kind}; change {key}") from error
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import hydra
 import yaml
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -93,6 +95,41 @@ def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
         raise ConfigError(explain(error, config_name, overrides)) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"Cannot read a YAML file: {one_line(error)}") from error
+
+
+def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
+    """Return a stored configuration with other options, and the groups that were replaced as a whole."""
+    config = config.copy()
+    groups: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for override in _parsed(overrides):
+        key, value = override.key_or_group, override.value()
+        if override.is_sweep_override() or override.is_add() or override.is_delete():
+            raise ConfigError(f"Cannot apply '{override.input_line}' to a run; write key=value")
+        if "." not in key and group_options(key):
+            groups[key] = str(value)
+        else:
+            values[key] = value
+    for group, name in groups.items():
+        if group not in config:
+            raise ConfigError(
+                f"env '{config.env.name}' has no {group}; leave {group}= out, or choose another env"
+            )
+        with open_dict(config):
+            config[group] = group_option(group, name)
+    for key, value in values.items():
+        if OmegaConf.select(config, key, default=_ABSENT) is _ABSENT:
+            known = [name for name, _ in dotted_items(to_json(config))]
+            raise ConfigError(f"Unknown key '{key}'{did_you_mean(key, known)}")
+        OmegaConf.update(config, key, value, merge=False)
+    return config, groups
+
+
+def _parsed(overrides: Sequence[str]) -> list[Override]:
+    try:
+        return OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise ConfigError(explain(error, "train")) from error
 
 
 def _hydra_context() -> contextlib.AbstractContextManager[Any]:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -15,7 +15,14 @@ from tensordict import TensorDictBase
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
 from navrl.config.checks import ConfigError, did_you_mean
-from navrl.config.compose import build, compose, compose_all, from_json, group_option, group_options
+from navrl.config.compose import (
+    build,
+    compose_all,
+    from_json,
+    group_option,
+    group_options,
+    overridden,
+)
 from navrl.contracts import Agent, Env, ScriptedEnv
 from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, Seat
@@ -31,44 +38,63 @@ _INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", 
 Act = Callable[[TensorDictBase], TensorDictBase]
 
 
-def find_subject(
-    policy: str,
-    *,
-    device: str,
-    env: str | None = None,
-    changes: Mapping[str, Any] | None = None,
-    overrides: Sequence[str] = (),
-) -> tuple[DictConfig, dict[str, Any] | None, str]:
-    """Configuration, checkpoint if any, and name of a policy.
+class PolicySetup(NamedTuple):
+    """A policy and the configuration in which it plays."""
 
-    It plays in the env of its run, or in `env` with these overrides; `changes` are the YAML of groups that
-    replace what the run has, such as opponent.
+    config: DictConfig
+    state: dict[str, Any] | None  # the checkpoint; None of a scripted policy
+    label: str
+    choices: Mapping[str, Any]  # the option of every group
+
+
+def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> PolicySetup:
+    """Return a policy with the configuration in which it plays: evaluation scenarios and worlds.
+
+    A scripted policy plays in the default env, a trained one in the env of its run. Overrides are those of
+    navrl train; env=<name> chooses another env, in which a trained policy keeps its observations and actions.
     """
+    overrides = [part for word in overrides for part in _spelled_out(word)]
+    envs = [word.partition("=")[2] for word in overrides if word.startswith("env=")]
     state: dict[str, Any] | None = None
-    if policy.startswith(SCRIPTED):
-        config, label = compose("train", [*_env_override(env), *overrides]), policy
+    if name.startswith(SCRIPTED):
+        label, (config, choices) = name, _composed(overrides)
     else:
-        path = _found(policy)
-        state = load(path)
-        config, label = from_json(state["config"]), str(path)
-        if env is not None:
-            elsewhere = compose("train", [*_env_override(env), *overrides])
-            if elsewhere.env._target_ != config.env._target_:
+        path = _found(name)
+        state, label = load(path), str(path)
+        own = from_json(state["config"])
+        if envs:
+            config, choices = _composed(overrides)
+            if config.env._target_ != own.env._target_:
                 raise ConfigError(
-                    f"'{policy}' was trained in env={config.env.name} and knows nothing of env={env}; "
+                    f"'{name}' was trained in env={own.env.name} and knows nothing of env={envs[-1]}; "
                     "expected an env of the same kind; change env, or leave it out"
                 )
-            config = _interface_kept(elsewhere, config)
-        elif overrides:
-            raise ConfigError(
-                f"--set changes the env that a policy plays in, but '{policy}' brings its own; name one with "
-                "env=<name>, choose scripted:<name>, or leave --set out"
-            )
-    config = examination(config, changes or {})
+        else:
+            config, chosen = overridden(own, overrides)
+            choices = {**state["choices"], **chosen}
+        config = _interface_kept(config, own)
+    config = examination(config, {})
     with open_dict(config):
         config.device = device
     pin_opponent(config)
-    return config, state, label
+    return PolicySetup(config, state, label, choices)
+
+
+def _spelled_out(override: str) -> list[str]:
+    """Return opponent=checkpoint:<reference> as the two overrides that it stands for."""
+    group, _, reference = override.partition("=checkpoint:")
+    if group != "opponent":
+        return [override]
+    return ["opponent=checkpoint", f"opponent.checkpoint={reference}"]
+
+
+def _composed(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
+    """Return a training's configuration, and the option of every group."""
+    config = compose_all("train", overrides)
+    choices = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]
+    return config, choices
 
 
 def _found(policy: str) -> Path:
@@ -108,10 +134,6 @@ def _interface_kept(elsewhere: DictConfig, config: DictConfig) -> DictConfig:
             if own is not None and OmegaConf.select(elsewhere, key) is not None:
                 OmegaConf.update(elsewhere, key, own, merge=False)
     return elsewhere
-
-
-def _env_override(env: str | None) -> list[str]:
-    return [] if env is None else [f"env={env}"]
 
 
 def made(what: str, make: Callable[..., Any], **given: Any) -> Any:
@@ -191,19 +213,12 @@ def load_agent(agent: Agent, state: Mapping[str, Any], origin: str) -> None:
     agent.load_state_dict(state["agent"])
 
 
-def choices_of(
-    state: Mapping[str, Any] | None, *, env: str | None, overrides: Sequence[str]
-) -> Mapping[str, Any]:
-    """The option of every group in the subject that these arguments of find_subject name."""
-    if state is not None and env is None:
-        return dict(state["choices"])
-    return dict(compose_all("train", [*_env_override(env), *overrides]).hydra.runtime.choices)
+def opponent_name(
+    config: DictConfig, choices: Mapping[str, Any] = MappingProxyType({})
+) -> str | None:
+    """Return the name of the opponent, or None in an env without one.
 
-
-def rival(config: DictConfig, choices: Mapping[str, Any] = MappingProxyType({})) -> str | None:
-    """What the opponent is called, where there is one.
-
-    A checkpoint goes by its place, a pilot by the option that was chosen, or else by its class.
+    A checkpoint is named by its path, a pilot by the chosen option, or else by its class.
     """
     if "opponent" not in config:
         return None

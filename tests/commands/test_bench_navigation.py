@@ -7,15 +7,15 @@ import pytest
 from navrl.commands.bench_navigation import main
 
 SMALL = (
-    *("--compile", "off", "--env", "navigation", "--static", "20"),
-    *("--set", "world.count=2", "world.routes_per_world=8", "world.map.count=20"),
+    *("compile=off", "env=navigation", "static=20"),
+    *("world.count=2", "world.routes_per_world=8", "world.map.count=20"),
     *("world.difficulty.static=20", "env.sim.time_limit_s=0.5", "world.renew_episodes=null"),
 )
 
 
 def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys):
     file = tmp_path / "table.json"
-    options = ["--episodes", "4", "--moving", "0", "40", "--output", str(file)]
+    options = ["num_episodes=4", "moving=0,40", "--json", str(file)]
     assert main([*options, *SMALL]) == 0
     printed = capsys.readouterr().out
     rows = json.loads(file.read_text())["rows"]
@@ -38,9 +38,9 @@ def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (["--episodes", "0"], "--episodes 0; expected 1 or more"),
-        (["--static", "21"], "--static = 21; expected a whole number from 0 to 20"),
-        (["--moving", "-1"], "--moving = -1; expected a whole number from 0 to 80"),
+        (["num_episodes=0"], "num_episodes = 0; expected a whole number, 1 or more"),
+        (["static=21"], "static = 21; expected a whole number from 0 to 20"),
+        (["moving=-1"], "moving = -1; expected a whole number from 0 to 80"),
         (["nobody"], "nobody"),
     ],
 )
@@ -51,14 +51,14 @@ def test_mistakes_get_a_sentence(wrong, said, capsys):
 
 def test_there_is_room_for_more_moving_obstacles_than_the_env_asks_for(tmp_path, capsys):
     file = tmp_path / "table.json"
-    options = ("--episodes", "2", "--shield", "without", "--moving", "8", "90")
-    assert main(["--no-planners", "scripted:greedy", *SMALL, *options, "--output", str(file)]) == 0
+    options = ("num_episodes=2", "shield=none", "moving=8,90")
+    assert main(["--no-planners", "scripted:greedy", *SMALL, *options, "--json", str(file)]) == 0
     assert [row["moving"] for row in json.loads(file.read_text())["rows"]] == [8, 90]
 
 
 def test_an_env_without_obstacles_is_refused(capsys):
-    assert main(["--no-planners", "scripted:random", "--env", "combat", "--episodes", "2"]) != 0
-    assert "--env combat has no obstacles to fly among" in capsys.readouterr().err
+    assert main(["--no-planners", "scripted:random", "env=combat", "num_episodes=2"]) != 0
+    assert "'shield' is an option of env=navigation" in capsys.readouterr().err
 
 
 def test_to_fly_nothing_is_refused(capsys):

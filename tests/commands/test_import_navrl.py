@@ -10,7 +10,7 @@ import torch
 
 from navrl.commands import import_navrl
 from navrl.config.compose import to_json
-from navrl.run.policies import build_env, build_policy, find_subject
+from navrl.run.policies import build_env, build_policy, find_policy
 from navrl.storage.checkpoint import load, write_state
 from tests.agents.drone import drone_specs, seen_by
 from tests.conftest import ROOT
@@ -83,7 +83,7 @@ def test_an_imported_policy_flies_in_its_env(tmp_path, monkeypatch):
     weights = published_weights()
     torch.save(weights, "w.pt")
     assert import_navrl.main(["w.pt"]) == 0
-    config, state, _ = find_subject("w.ckpt", device="cpu")
+    config, state, *_ = find_policy("w.ckpt", device="cpu")
     env = build_env(config, num_envs=3, seed=1, compile_mode="off")
     policy, frames = build_policy("w.ckpt", config, state, env), env.reset()
     alpha, _, _ = restated(weights, frames)

@@ -10,7 +10,7 @@ import navrl.train
 from tests.command_line import command
 
 COARSE = "env.sim.tick_s=0.25"
-SHORT = ("--set", "scenario.range_m=[12000,14000]", "env.sim.time_limit_s=30", COARSE)
+SHORT = ("scenario.range_m=[12000,14000]", "env.sim.time_limit_s=30", COARSE)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def data_of(path):
 
 
 def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
-    code, printed = replay("scripted:straight", "--opponent", "crank", "--seed", "3", *SHORT)
+    code, printed = replay("scripted:straight", "opponent=crank", "seed=3", *SHORT)
     assert code == 0, printed.err
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     # Another for other fights.
@@ -53,8 +53,8 @@ def test_a_scripted_fight_becomes_one_file(replay, tmp_path):
 
 
 def test_a_team_fight_shows_everybody(replay, tmp_path):
-    team = ("--set", "env.team_size=2", "env.sim.channels=2", "env.sim.time_limit_s=10", COARSE)
-    code, printed = replay("scripted:crank", "--opponent", "crank", "--output", "t.html", *team)
+    team = ("env.team_size=2", "env.sim.channels=2", "env.sim.time_limit_s=10", COARSE)
+    code, printed = replay("scripted:crank", "opponent=crank", "--output", "t.html", *team)
     assert code == 0, printed.err
     data = data_of(tmp_path / "t.html")
     assert [craft["name"] for craft in data["aircraft"]] == ["Red 1", "Red 2", "Blue 1", "Blue 2"]
@@ -80,20 +80,33 @@ def test_the_choice_names_the_opponent_and_a_checkpoint_can_be_any(replay, tmp_p
         "checkpoint": "run/step_000000000256",
         f"checkpoint:{first}": "run/step_000000000128",
     }.items():
-        chosen = () if opponent is None else ("--opponent", opponent)
+        chosen = () if opponent is None else (f"opponent={opponent}",)
         code, printed = replay("run", *chosen, "--output", "page.html")
         assert code == 0, printed.err
         assert printed.out.startswith(f"ppo after 256 frames against {told}, seed ")
         assert data_of(tmp_path / "page.html")["title"].endswith(f" against {told}")
-    code, printed = replay("run", "--opponent", "checkpoint:nobody")
+    code, printed = replay(
+        "run", "opponent=straight", "env.sim.time_limit_s=2", "--output", "a.html"
+    )
+    assert code == 0, printed.err
+    assert data_of(tmp_path / "a.html")["duration"] == 2.0
+    for word, sentence in {
+        "env.sim.time_limt_s=2": "did you mean 'env.sim.time_limit_s'?",
+        "shield=on": "env 'combat' has no shield",
+        "+env.new=2": "Cannot apply '+env.new=2' to a run",
+    }.items():
+        code, printed = replay("run", word)
+        assert code == 2
+        assert sentence in printed.err
+    code, printed = replay("run", "opponent=checkpoint:nobody")
     assert code == 2
     assert "opponent.checkpoint = nobody: no run" in printed.err
 
 
 def test_the_same_episode_is_the_same_file_and_another_is_not(replay, tmp_path):
     for name, seed, episode in (("a", 1, 0), ("b", 1, 0), ("c", 2, 0), ("d", 1, 1)):
-        arguments = ("scripted:pursuit", "--opponent", "crank", "--output", f"{name}.html")
-        choice = ("--seed", str(seed), "--episode", str(episode))
+        arguments = ("scripted:pursuit", "opponent=crank", "--output", f"{name}.html")
+        choice = (f"seed={seed}", f"episode={episode}")
         assert replay(*arguments, *choice, *SHORT)[0] == 0
     one, same, *others = (data_of(tmp_path / f"{name}.html")["aircraft"] for name in "abcd")
     assert one == same
@@ -101,26 +114,26 @@ def test_the_same_episode_is_the_same_file_and_another_is_not(replay, tmp_path):
 
 
 def test_an_outcome_is_searched_and_plays_alike_on_its_own(replay, tmp_path):
-    arguments = ("scripted:straight", "--opponent", "crank", *SHORT)
+    arguments = ("scripted:straight", "opponent=crank", *SHORT)
     code, printed = replay("--outcome", "loss", "--output", "found.html", *arguments)
     assert code == 0, printed.err
     found = data_of(tmp_path / "found.html")
     assert printed.err.splitlines()[0] == "making the env, then playing 6 episodes"
     assert found["winner"] == 1
     episode = re.search(r"episode (\d+)", found["subtitle"])[1]
-    assert replay("--episode", episode, "--output", "alone.html", *arguments)[0] == 0
+    assert replay(f"episode={episode}", "--output", "alone.html", *arguments)[0] == 0
     assert data_of(tmp_path / "alone.html")["outcome"] == found["outcome"]
 
 
 def test_an_outcome_that_never_comes(replay, tmp_path):
-    code, printed = replay("scripted:straight", "--opponent", "crank", "--outcome", "win", *SHORT)
+    code, printed = replay("scripted:straight", "opponent=crank", "--outcome", "win", *SHORT)
     assert code == 2
     assert re.search(r"^navrl: error: no win in 6 episodes \(win 0, .*$", printed.err, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_else_can_be_written(replay, tmp_path):
-    code, printed = replay("scripted:random", "--opponent", "straight", "--acmi", *SHORT)
+    code, printed = replay("scripted:random", "opponent=straight", "--acmi", *SHORT)
     assert code == 0, printed.err
     written = re.findall(r"wrote (\S+) ", printed.out)
     assert [name.rpartition(".")[2] for name in written] == ["html", "acmi"]
@@ -147,20 +160,19 @@ def test_a_run_keeps_its_replays(tmp_path):
         (["lastest"], "did you mean 'latest'?"),
         (["scripted:crank", "--outcome", "wins"], "did you mean 'win'?"),
         (["scripted:crank", "--out", "a.html"], "--out"),
-        (["scripted:greedy", "--env", "combat"], "'greedy' is at home in env=navigation"),
+        (["scripted:greedy", "env=combat"], "'greedy' is at home in env=navigation"),
         (["scripted:mixture"], "Unknown scripted policy 'mixture'; available: crank, "),
         (["scripted:crnk"], "Unknown scripted policy 'crnk'"),
         (["scripted:gredy"], "did you mean 'greedy'?"),
-        (["scripted:crank", "--opponent", "cranky"], "did you mean 'crank'?"),
-        (["scripted:crank", "--opponnent", "crank"], "did you mean '--opponent'?"),
-        (["scripted:crank", "--seed", "-1"], "change --seed"),
-        (["scripted:crank", "--seed", "one"], "--seed"),
+        (["scripted:crank", "opponent=cranky"], "did you mean 'crank'?"),
+        (["scripted:crank", "opponnent=crank"], "did you mean 'opponent'?"),
+        (["scripted:crank", "seed=-1"], "change seed"),
+        (["scripted:crank", "seed=one"], "seed = one; expected a whole number"),
         (["scripted:crank", "--outcome", "glory"], "win"),
         (["scripted:crank", "--output", "a.mp4"], ".html"),
         (["scripted:crank", "--output", "no/such/folder.html"], "existing folder"),
-        (["scripted:crank", "--set", "env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
-        (["scripted:crank", "--set", "chanels"], "key=value"),
-        (["latest", "--set", "env.sim.channels=2"], "scripted:<name>"),
+        (["scripted:crank", "env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
+        (["scripted:crank", "chanels"], "write key=value"),
     ],
 )
 def test_bad_input_is_one_sentence(replay, tmp_path, arguments, sentence):
@@ -184,4 +196,4 @@ def test_a_run_without_checkpoints_is_one_sentence(replay, tmp_path):
 def test_help_shows_examples(replay):
     code, printed = replay("--help")
     assert code == 0
-    assert "navrl replay best --opponent crank --outcome loss" in printed.out
+    assert "navrl replay best opponent=crank --outcome loss" in printed.out

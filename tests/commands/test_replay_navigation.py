@@ -8,7 +8,7 @@ import pytest
 import navrl.commands.replay
 
 SMALL = (
-    *("--set", "world.count=2", "world.routes_per_world=8", "world.map.count=40"),
+    *("world.count=2", "world.routes_per_world=8", "world.map.count=40"),
     *("world.difficulty.static=40", "env.sim.time_limit_s=3"),
 )
 CHANGED = (
@@ -36,7 +36,7 @@ def data_of(path):
 
 
 def test_all_episodes_become_one_file(replay, tmp_path):
-    code, printed = replay("scripted:greedy", "--seed", "3", "--episode", "7", *SMALL)
+    code, printed = replay("scripted:greedy", "seed=3", "episode=7", *SMALL)
     assert code == 0, printed.err
     (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
     name = f"outputs/replays/greedy-navigation-{CHANGED}-seed3-episode7.html"
@@ -61,7 +61,7 @@ def test_weights_that_were_trained_elsewhere_are_called_by_their_file():
 def test_an_episode_is_the_same_wherever_its_file_begins(replay, tmp_path):
     for first in ("0", "2"):
         code, printed = replay(
-            "scripted:greedy", "--episode", first, "--output", f"{first}.html", *SMALL
+            "scripted:greedy", f"episode={first}", "--output", f"{first}.html", *SMALL
         )
         assert code == 0, printed.err
     early, late = (data_of(tmp_path / f"{first}.html") for first in ("0", "2"))
@@ -85,7 +85,7 @@ def test_an_outcome_is_searched_and_shown_first(replay, tmp_path):
     assert data["chosen"] == kinds.index("timeout")
     assert f"episode {data['chosen']}: The time is up after 3.0 s" in printed.out
 
-    code, printed = replay("--outcome", "success", "--seed", "5", *arguments)
+    code, printed = replay("--outcome", "success", "seed=5", *arguments)
     assert code == 2, "nobody flies ten metres in three seconds"
     assert re.search(
         r"\nnavrl: error: no success in 6 episodes \(success 0, collision \d, .*\n$", printed.err
@@ -108,7 +108,7 @@ def test_any_collision_counts_as_one():
 
 def test_another_env_and_the_shield(replay, tmp_path):
     code, printed = replay(
-        *("scripted:random", "--env", "navigation_compat", "--shield", "on", "--png"), *SMALL
+        *("scripted:random", "env=navigation_compat", "shield=on", "--png"), *SMALL
     )
     assert code == 0, printed.err
     written = re.findall(r"wrote (\S+) ", printed.out)
@@ -125,12 +125,11 @@ def test_another_env_and_the_shield(replay, tmp_path):
     [
         (["scripted:greedy", "--acmi"], "leave --acmi out"),
         (["scripted:greedy", "--outcome", "win"], "success, collision, collision_static"),
-        (["scripted:greedy", "--opponent", "crank"], "has no opponent"),
-        (["scripted:crank", "--shield", "on"], "has no shield"),
-        (["scripted:gredy", "--env", "navigation", *SMALL], "Unknown scripted policy 'gredy'"),
-        (["scripted:greedy", "--env", "navigatoin"], "did you mean 'navigation'?"),
-        (["scripted:greedy", "--shield", "off"], "Unknown shield 'off'"),
-        (["latest", "--set", "env.sim.time_limit_s=3"], "--env <name>"),
+        (["scripted:greedy", "opponent=crank"], "'opponent' is an option of env=combat"),
+        (["scripted:crank", "shield=on"], "'shield' is an option of env=navigation"),
+        (["scripted:gredy", "env=navigation", *SMALL], "Unknown scripted policy 'gredy'"),
+        (["scripted:greedy", "env=navigatoin"], "did you mean 'navigation'?"),
+        (["scripted:greedy", "shield=off"], "Unknown shield 'off'"),
     ],
 )
 def test_bad_input_is_one_sentence(replay, tmp_path, arguments, sentence):

@@ -25,35 +25,39 @@ def spacetime(tmp_path, monkeypatch, capsys):
 
 
 def test_beyond_the_no_escape_range_there_is_a_way_out(spacetime):
-    code, printed = spacetime("--range", "20000")
+    code, printed = spacetime("range_m=20000")
     assert code == 0, printed.err
     defence, attack = printed.out.splitlines()[:2]
     found = re.fullmatch(
-        r"He launches now: you escape by turning either way, with (\d\.\d) km to spare; "
-        r"the tightest moment comes (35|37.5|32.5) s from now\.",
+        r"The enemy launches now: you escape by turning either way, with (\d\.\d) km to spare; "
+        r"the margin is smallest (35|37.5|32.5) s from now\.",
         defence,
     )
     # 2.6 km beyond the 17.4 km from which nobody escapes
     assert 2.0 < float(found[1]) < 2.9
-    assert attack.startswith("You launch now: he escapes by turning either way, with ")
+    assert attack.startswith("You launch now: the enemy escapes by turning either way, with ")
 
 
 def test_within_it_there_is_none(spacetime):
-    code, printed = spacetime("--range", "15000", "--enemy-bearing", "20", "--own-bearing", "-10")
+    code, printed = spacetime("range_m=15000", "enemy_bearing_deg=20", "own_bearing_deg=-10")
     assert code == 0
     defence, attack = printed.out.splitlines()[:2]
     # The enemy is to my right, so I turn left; I am to his left, so he turns right.
-    assert defence.startswith("He launches now: no way out: the better escape, turning left, ends ")
-    assert attack.startswith("You launch now: no way out for him: his better escape, turning right")
+    assert defence.startswith(
+        "The enemy launches now: you cannot escape: your better escape, turning left"
+    )
+    assert attack.startswith(
+        "You launch now: the enemy cannot escape: its better escape, turning right"
+    )
 
 
 def test_who_is_behind_lets_his_prey_fly_on(spacetime):
-    _, printed = spacetime("--range", "14000", "--enemy-bearing", "180")
-    assert "You launch now: he escapes by flying on, with " in printed.out
+    _, printed = spacetime("range_m=14000", "enemy_bearing_deg=180")
+    assert "You launch now: the enemy escapes by flying on, with " in printed.out
 
 
 def test_the_table_holds_the_margins(spacetime):
-    _, printed = spacetime("--range", "15000", "--own-speed", "350")
+    _, printed = spacetime("range_m=15000", "own_speed_mps=350")
     head, defence, attack = printed.out.splitlines()[3:6]
     assert head.split("  ")[0] == "margin, km"
     for line in (defence, attack):
@@ -64,56 +68,56 @@ def test_the_table_holds_the_margins(spacetime):
 
 
 def test_poses_say_the_same_as_range_and_bearings(spacetime):
-    _, one = spacetime("--range", "20000", "--own-bearing", "90", "--enemy-bearing", "-30")
+    _, one = spacetime("range_m=20000", "own_bearing_deg=90", "enemy_bearing_deg=-30")
     # The enemy is to my left, so at (0, 20) km, heading 90 + 180 + 30.
-    poses = "--own=0,0,0,300", "--enemy=0,20000,300,300"
+    poses = "own=0,0,0,300", "enemy=0,20000,300,300"
     _, other = spacetime(*poses)
     assert one.out == other.out
     # And moved and turned by 90 degrees.
-    _, turned = spacetime("--own=500,-700,90,300", "--enemy=-19500,-700,390,300")
+    _, turned = spacetime("own=500,-700,90,300", "enemy=-19500,-700,390,300")
     assert turned.out == one.out
 
 
 def test_json_is_the_whole_graph(spacetime):
-    code, printed = spacetime("--range", "20000", "--json")
+    code, printed = spacetime("range_m=20000", "--json")
     assert code == 0
     graph = json.loads(printed.out)
     assert graph["enemy"] == 1
     assert graph["own"] == {"x_m": 0.0, "y_m": 0.0, "heading_deg": 0.0, "speed_mps": 300.0}
     assert graph["margins"]["left_m"] == graph["attack"]["left_m"]
     assert len(graph["cone"]["slices"]) == 8
-    assert graph["says"][0].startswith("He launches now")
+    assert graph["sentences"][0].startswith("The enemy launches now")
 
 
 def test_options_of_the_fight_count(spacetime):
-    _, plain = spacetime("--range", "20000")
-    _, strong = spacetime("--range", "20000", "--set", "env.sim.missile.thrust_mps2=250")
+    _, plain = spacetime("range_m=20000")
+    _, strong = spacetime("range_m=20000", "env.sim.missile.thrust_mps2=250")
     assert "you escape" in plain.out
-    assert "no way out" in strong.out
+    assert "you cannot escape" in strong.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), r"where are the two\? expected either --range, or both --own and --enemy"),
-        (("--range", "9000", "--own=0,0,0,300"), "where are the two"),
-        (("--own=0,0,0,300",), "--enemy is missing"),
-        (("--enemy=0,0,0,300",), "--own is missing"),
-        (("--range", "-5"), "--range -5; expected metres, more than 0; change --range"),
-        (("--range", "far"), "--range"),
-        (("--range", "nan"), "--range nan; expected metres"),
-        (("--range", "9000", "--own-speed", "0"), "own aircraft .* expected finite numbers"),
-        (("--own=0,0,0", "--enemy=1,2,3,300"), "--own 0,0,0; expected x,y,heading,speed"),
-        (("--own=0,0,a,3", "--enemy=1,2,3,300"), "--own 0,0,a,3; expected x,y,heading,speed"),
-        (("--own=0,0,0,300", "--enemy=1,2,inf,300"), "enemy aircraft .* finite"),
-        (("--range", "9000", "--own-sped", "3"), "did you mean '--own-speed'"),
-        (("--range", "9000", "--set", "env.sim.missle=1"), "did you mean 'env.sim.missile'"),
-        (("--range", "9000", "--set", "env.sim.hit_radius_m=-1"), "change env.sim.hit_radius_m"),
-        (("--range", "9000", "--set", "env.team_size=2"), "one against one"),
-        (("--range", "9000", "--set", "env=navigation"), "no air combat; expected env=combat"),
-        (("--range", "9000", "--enemy-speed", "501"), "up to 500 m/s; change --enemy or --enemy-s"),
-        (("--range", "9000", "--png", "a.jpg"), "expected a name that ends in .png; change --png"),
-        (("--range", "9000", "--png", "no/such/folder.png"), "folder"),
+        ((), "expected either range_m=, or both own= and enemy="),
+        (("range_m=9000", "own=0,0,0,300"), "the positions are unclear"),
+        (("own=0,0,0,300",), "enemy= is missing"),
+        (("enemy=0,0,0,300",), "own= is missing"),
+        (("range_m=-5",), "range_m = -5; expected metres, more than 0; change range_m"),
+        (("range_m=far",), "range_m = far; expected metres"),
+        (("range_m=nan",), "range_m = nan; expected metres"),
+        (("range_m=9000", "own_speed_mps=0"), "own aircraft .* expected finite numbers"),
+        (("own=0,0,0", "enemy=1,2,3,300"), "own = 0,0,0; expected x,y,heading,speed"),
+        (("own=0,0,a,3", "enemy=1,2,3,300"), "own = 0,0,a,3; expected x,y,heading,speed"),
+        (("own=0,0,0,300", "enemy=1,2,inf,300"), "enemy aircraft .* finite"),
+        (("range_m=9000", "own_sped_mps=3"), "did you mean 'own_speed_mps'"),
+        (("range_m=9000", "env.sim.missle=1"), "did you mean 'env.sim.missile'"),
+        (("range_m=9000", "env.sim.hit_radius_m=-1"), "change env.sim.hit_radius_m"),
+        (("range_m=9000", "env.team_size=2"), "one against one"),
+        (("range_m=9000", "env=navigation"), "no air combat; expected env=combat"),
+        (("range_m=9000", "enemy_speed_mps=501"), "up to 500 m/s; change enemy or enemy_s"),
+        (("range_m=9000", "--png", "a.jpg"), "expected a name that ends in .png; change --png"),
+        (("range_m=9000", "--png", "no/such/folder.png"), "folder"),
     ],
 )
 def test_bad_input_gets_one_plain_sentence(spacetime, arguments, sentence):
@@ -138,7 +142,7 @@ def test_help_shows_examples_that_run(spacetime):
 def test_a_picture(spacetime, tmp_path):
     pytest.importorskip("matplotlib", reason="the viz extra is not installed")
     pytest.importorskip("imageio_ffmpeg", reason="the viz extra is not installed")
-    code, printed = spacetime("--range", "20000", "--own-bearing", "20", "--png", "graph.png")
+    code, printed = spacetime("range_m=20000", "own_bearing_deg=20", "--png", "graph.png")
     assert code == 0, printed.err
     assert printed.out.endswith("wrote graph.png\n")
     data = (tmp_path / "graph.png").read_bytes()
@@ -157,7 +161,7 @@ def test_without_matplotlib_it_says_how_to_get_it(spacetime, monkeypatch, tmp_pa
         return found(name, *rest)
 
     monkeypatch.setattr(importlib, "import_module", without)
-    code, printed = spacetime("--range", "20000", "--png", "graph.png")
+    code, printed = spacetime("range_m=20000", "--png", "graph.png")
     assert code != 0
     assert "pip install 'navrl[viz]'" in printed.err
     assert printed.err.count("\n") == 1

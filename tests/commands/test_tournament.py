@@ -10,7 +10,7 @@ from navrl.commands.tournament import Result, markdown, standings
 
 pytestmark = pytest.mark.commands
 
-SHORT = ("--episodes", "12", "env.sim.time_limit_s=60", "env.sim.tick_s=0.25")
+SHORT = ("num_episodes=12", "env.sim.time_limit_s=60", "env.sim.tick_s=0.25")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def tournament(tmp_path, monkeypatch, capsys):
 
 def test_three_pilots_play_three_pairs(tournament, tmp_path):
     files = ("--json", "t.json", "--markdown", "t.md", "--svg", "t.svg")
-    code, printed = tournament("--pilots", "straight,crank,phase2", *files, *SHORT)
+    code, printed = tournament("pilots=straight,crank,phase2", *files, *SHORT)
     assert code == 0, printed.err
     found = json.loads((tmp_path / "t.json").read_text())
     pairs = [(result["row"], result["column"]) for result in found["results"]]
@@ -67,9 +67,7 @@ def test_ctrl_c_shows_the_pairs_that_were_played(tournament, tmp_path, monkeypat
         return play(*arguments)
 
     monkeypatch.setattr(navrl.commands.tournament, "play_both_ways", twice)
-    code, printed = tournament(
-        "--pilots", "straight,crank,pursuit,random", "--json", "t.json", *SHORT
-    )
+    code, printed = tournament("pilots=straight,crank,pursuit,random", "--json", "t.json", *SHORT)
     assert code == 130
     assert printed.err.splitlines()[-1] == "navrl: 2 of 6 pairs played, no file written"
     rows = [line.split("|")[1].strip() for line in printed.out.splitlines() if line.startswith("|")]
@@ -85,19 +83,19 @@ def test_ctrl_c_shows_the_pairs_that_were_played(tournament, tmp_path, monkeypat
 
 def test_the_same_seed_plays_the_same_games_and_another_seed_others(tournament):
     def played(*arguments):
-        options = ("--pilots", "random,straight", "--json", "t.json", *SHORT, *arguments)
+        options = ("pilots=random,straight", "--json", "t.json", *SHORT, *arguments)
         code, printed = tournament(*options)
         assert code == 0, printed.err
         with open("t.json", encoding="utf-8") as file:
             return json.load(file)["results"]
 
-    assert played("--seed", "7") == played("--seed", "7") != played("--seed", "8")
+    assert played("seed=7") == played("seed=7") != played("seed=8")
 
 
 def test_variants_and_options_of_the_fight_count(tournament, tmp_path):
-    variant = ("--variant", "shy", "crank", "fire_fraction=[0.01,0.02]")
-    pilots = ("--pilots", "straight,crank", "--json", "t.json")
-    code, printed = tournament("env.sim.time_limit_s=30", *pilots, "--episodes", "4", *variant)
+    variant = ("variants.shy=crank", "variants.shy.fire_fraction=[0.01,0.02]")
+    pilots = ("pilots=straight,crank", "--json", "t.json")
+    code, printed = tournament("env.sim.time_limit_s=30", *pilots, "num_episodes=4", *variant)
     assert code == 0, printed.err
     found = json.loads((tmp_path / "t.json").read_text())
     games = {(r["row"], r["column"]): r for r in found["results"]}
@@ -107,7 +105,7 @@ def test_variants_and_options_of_the_fight_count(tournament, tmp_path):
 
 
 def test_the_default_is_everybody(tournament):
-    code, printed = tournament("--episodes", "2", "env.sim.time_limit_s=2")
+    code, printed = tournament("num_episodes=2", "env.sim.time_limit_s=2")
     assert code == 0, printed.err
     assert "pair 28/28 | phase3 against stg_rule" in printed.err
 
@@ -137,19 +135,20 @@ def test_the_tables_by_hand():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--pilots", "crank,cranky"], "did you mean 'crank'?"),
-        (["--pilots", "crank"], "expected two or more different names"),
-        (["--pilots", "crank,crank"], "expected two or more different names"),
-        (["--pilots", "crank", "--variant", "crank", "phase2"], "two or more different names"),
-        (["--variant", "bold"], "--variant lacks a pilot"),
-        (["--variant", "bold", "crank", "fire_fractoin=[1,1]"], "did you mean"),
-        (["--episodes", "1"], "expected 2 or more; change --episodes"),
-        (["--episodes", "many"], "--episodes"),
-        (["--seed", "-1"], "change --seed"),
+        (["pilots=crank,cranky"], "did you mean 'crank'?"),
+        (["pilots=crank"], "expected two or more different names"),
+        (["pilots=crank,crank"], "expected two or more different names"),
+        (["pilots=crank", "variants.crank=phase2"], "two or more different names"),
+        (["variants.bold.fire_fraction=1"], "expected variants.bold=<pilot>; add it"),
+        (["variants.bold=crank", "variants.bold.fire_fractoin=[1,1]"], "did you mean"),
+        (["num_episodes=1"], "expected a whole number, 2 or more; change num_episodes"),
+        (["num_episodes=many"], "change num_episodes"),
+        (["seed=-1"], "change seed"),
         (["--svg", "no/such/folder.svg"], "expected a file in an existing folder"),
         (["env=navigation"], "env=navigation is no air combat; expected env=combat; change env"),
         (["env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
-        (["--episode_s", "3"], "did you mean '--episodes'?"),
+        (["num_episode=3"], "did you mean 'num_episodes'?"),
+        (["--markdwon", "x"], "did you mean '--markdown'?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -164,4 +163,4 @@ def test_anything_wrong_is_one_sentence(tournament, arguments, sentence):
 def test_help_shows_examples(tournament):
     code, printed = tournament("--help")
     assert code == 0
-    assert "navrl tournament --pilots crank,phase2,phase3 --episodes 200" in printed.out
+    assert "navrl tournament pilots=crank,phase2,phase3 num_episodes=200" in printed.out
