@@ -29,15 +29,15 @@ COMMANDS = {
     "replay": Command(
         "navrl.commands.replay",
         "play one episode into an HTML file",
-        "navrl replay best --opponent crank",
+        "navrl replay best opponent=crank",
     ),
     "tournament": Command(
         "navrl.commands.tournament",
         "let all scripted pilots play",
-        "navrl tournament --episodes 200",
+        "navrl tournament num_episodes=200",
     ),
     "spacetime": Command(
-        "navrl.commands.spacetime", "can he still get away, can I?", "navrl spacetime --range 20000"
+        "navrl.commands.spacetime", "escape margins of two aircraft", "navrl spacetime range_m=20000"
     ),
     "bench": Command(
         "navrl.commands.bench", "time training and its parts", "navrl bench env=combat"
