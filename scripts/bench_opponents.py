@@ -18,7 +18,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from navrl.collectors.sync import SyncCollector
-from navrl.commands.bench_floor import alternate
+from navrl.commands.bench import alternate
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.base import Command, Pilot
 from navrl.envs.combat.opponents.frozen import Frozen, Seat

@@ -1,35 +1,56 @@
-"""navrl bench: where the time of a training goes, how far from its floor, and how many envs to take."""
+"""`navrl bench`: time the sections of a training and their floors, and measure other numbers of envs.
+
+A floor is the same arithmetic without the libraries around it. Sections and floors run in turns, so that a
+busy machine slows all of them alike.
+"""
 
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from omegaconf import DictConfig
+from tensordict import TensorDictBase
+from torch import nn
 
 from navrl import __version__
-from navrl.commands.bench_floor import Timing, Training, alternate, measure
-from navrl.config.checks import ConfigError
+from navrl.agents.core.team import CENTRAL, as_one_agent
+from navrl.agents.networks.encoders import ObservationEncoder
+from navrl.agents.networks.memory import FRESH, HIDDEN
+from navrl.agents.ppo.agent import MINIBATCH_KEYS, PPO, VALUE_ROWS
+from navrl.config.checks import require_number, require_whole
 from navrl.config.command import run_plain
-from navrl.config.compose import compose
-from navrl.run.options import check_whole, check_writable, enough_memory
+from navrl.config.command_line import command_parser, take_words
+from navrl.config.compose import build, compose
+from navrl.envs.core.env import BatchedEnv
+from navrl.run.options import (
+    check_whole,
+    check_writable,
+    enough_memory,
+    pick_device,
+    prepare_process,
+)
+from navrl.run.policies import install_opponent
+from navrl.run.sections import Sections, Spread
 from navrl.run.timers import available_mb, memory, reset_peak
 from navrl.storage.files import to_json, write_atomically
 
 _MEBIBYTES = 1024.0  # in a gibibyte
-_EXAMPLES = """examples:
-  navrl bench                                               air combat with agent=ppo
+_EXAMPLES = """  navrl bench                                               air combat with agent=ppo
   navrl bench env=navigation agent=ppo_navigation --memory-gb 8
-  navrl bench agent.hidden_sizes=[64,64] agent.precision=fp32 --num-envs 1024,16384 --json bench.json"""
+  navrl bench agent.network.hidden_sizes=[64,64] agent.precision=fp32 --sizes 1024,16384 --json bench.json"""
 
 
 class Size(NamedTuple):
-    """A number of envs, and what training with it costs."""
+    """The rates and the memory of training with a number of envs."""
 
     num_envs: int
     collect_fps: float
@@ -39,27 +60,27 @@ class Size(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Which number of envs to take, and how many fit."""
+    """The number of envs to take, and the number that fits."""
 
     budget_mb: float
     fastest: int | None  # of those measured that fit
-    fitting: int | None  # by the line through what was measured; None where memory does not grow
+    fitting: int | None  # by a line through the measurements; None if memory does not grow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl bench`."""
+    """Run `navrl bench`."""
     return run_plain(_parser(), bench, arguments)
 
 
 def bench(options: argparse.Namespace) -> None:
-    """The command."""
+    """Print the table of sections, then a row for every number of envs."""
     cfg = _checked(options)
     sys.stdout.write(
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps, "
-        f"compile={cfg.compile}; what compiles does so first\n"
+        f"compile={cfg.compile}; compilation comes first\n"
     )
     sys.stdout.flush()
-    work = 3 * cfg.num_envs + sum(options.num_envs)
+    work = 3 * cfg.num_envs + sum(options.sizes)
     progress = Progress(work * (options.repeats + 1))
     with enough_memory("num_envs", cfg.num_envs):
         training = Training(cfg)
@@ -71,7 +92,7 @@ def bench(options: argparse.Namespace) -> None:
         "threads": torch.get_num_threads(),
         "precision": training.agent.precision,
     }
-    del training  # else its memory would count for all sizes
+    del training  # otherwise its memory would count for all sizes
     progress.clear()
     named = ", ".join(f"{name} {value}" for name, value in machine.items())
     sys.stdout.write(f"{named}\n{table(found, frames)}")
@@ -93,13 +114,11 @@ def bench(options: argparse.Namespace) -> None:
 
 
 def _checked(options: argparse.Namespace) -> Any:
-    """The configuration, once every flag makes sense."""
-    if options.repeats < 1:
-        raise ConfigError(f"--repeats {options.repeats}; expected 1 or more; change --repeats")
-    if options.memory_gb is not None and not options.memory_gb > 0.0:
-        raise ConfigError(
-            f"--memory-gb {options.memory_gb}; expected more than 0; change --memory-gb"
-        )
+    """Return the configuration, or raise ConfigError about a wrong option."""
+    take_words(options, {})
+    require_whole("--repeats", options.repeats, least=1)
+    if options.memory_gb is not None:
+        require_number("--memory-gb", options.memory_gb, above=0.0)
     if options.json is not None:
         check_writable(options.json, "--json")
     cfg = compose("train", options.overrides)
@@ -108,11 +127,11 @@ def _checked(options: argparse.Namespace) -> Any:
 
 
 def _sizes(options: argparse.Namespace, progress: Progress) -> list[Size]:
-    """What every number of envs costs, and a line for each on the way."""
+    """Measure every number of envs, and print a row for each."""
     sizes = []
-    if options.num_envs:
+    if options.sizes:
         sys.stdout.write(_row("num_envs", "collect", "update", "frames/s", "us/frame", "MB"))
-    for num_envs in options.num_envs:
+    for num_envs in options.sizes:
         sizes.append(_size(options, num_envs, progress))
         progress.clear()
         sys.stdout.write(_row(*_cells(sizes[-1])))
@@ -121,9 +140,9 @@ def _sizes(options: argparse.Namespace, progress: Progress) -> list[Size]:
 
 
 def _size(options: argparse.Namespace, num_envs: int, progress: Progress) -> Size:
-    """One training of this size: rates, and the most memory of its iterations after the first."""
+    """Measure one training of this size: rates, and peak memory of its iterations after the first."""
     cfg = compose("train", [*options.overrides, f"num_envs={num_envs}"])
-    with enough_memory("--num-envs", num_envs):
+    with enough_memory("--sizes", num_envs):
         training = Training(cfg)
         reset_peak(training.device)
         run = {"collect": training.collect, "update": training.update}
@@ -140,7 +159,7 @@ def _size(options: argparse.Namespace, num_envs: int, progress: Progress) -> Siz
 
 
 def advice(sizes: Sequence[Size], budget_mb: float) -> Advice:
-    """What fits into so much memory: the fastest measured, and the most by a line through all measured."""
+    """Return the fastest measured number of envs within the memory, and the number that would fit."""
     inside = [size for size in sizes if size.peak_mb <= budget_mb]
     fastest = max(inside, key=lambda size: size.fps).num_envs if inside else None
     fitting = None
@@ -154,30 +173,30 @@ def advice(sizes: Sequence[Size], budget_mb: float) -> Advice:
 
 
 class Progress:
-    """How much is done, and about how long the rest takes, on stderr of a terminal."""
+    """A line on stderr of a terminal: the share that is done, and the remaining time."""
 
     def __init__(self, total: float) -> None:
-        self._total, self._done, self._began = total, 0.0, time.monotonic()
+        self._total, self._done, self._start_s = total, 0.0, time.monotonic()
         self._shown = sys.stderr.isatty()
 
     def advance(self, work: float) -> None:
-        """So much more of the total is done."""
+        """Add finished work, and print the line."""
         self._done += work
-        left_s = (time.monotonic() - self._began) * (self._total - self._done) / self._done
+        left_s = (time.monotonic() - self._start_s) * (self._total - self._done) / self._done
         if self._shown:
             share = 100.0 * self._done / self._total
             sys.stderr.write(f"\r{share:3.0f} % measured, about {left_s:.0f} s left \x1b[K")
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Leave the line to somebody else."""
+        """Erase the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
 
 def table(found: dict[str, Timing], frames: int) -> str:
-    """A line for every section: time, share of an iteration, floor; and frames/s of the wholes."""
+    """Return a row for every section: time, share of an iteration, floor; frames/s of whole sections."""
     lines = [_row("ms, median and 95 %", "p50", "p95", "share", "floor", "x floor", "frames/s")]
     whole_ms = found["iteration"].p50_ms
     for name, timing in found.items():
@@ -203,12 +222,12 @@ def _cells(size: Size) -> tuple[str, ...]:
 
 
 def _sentence(advised: Advice, sizes: Sequence[Size]) -> str:
-    """The advice in words."""
+    """Return the advice in words."""
     if not sizes:
         return ""
     budget = f"{advised.budget_mb / _MEBIBYTES:.1f} GB"
     if advised.fastest is None:
-        return f"none of these fits into {budget}; measure fewer envs with --num-envs\n"
+        return f"none of these fits into {budget}; measure fewer envs with --sizes\n"
     words = f"num_envs={advised.fastest} is the fastest of these that fits into {budget}"
     if advised.fitting is not None:
         words += f"; about {advised.fitting:,} would fit"
@@ -216,7 +235,7 @@ def _sentence(advised: Advice, sizes: Sequence[Size]) -> str:
 
 
 def _numbers(text: str) -> list[int]:
-    """'256,1024' as numbers, in ascending order, so that the most memory so far is that of the last."""
+    """Return '256,1024' as numbers in ascending order, so that the last one has the highest peak memory."""
     numbers = sorted({int(word) for word in text.split(",") if word})
     if any(number < 1 for number in numbers):
         raise argparse.ArgumentTypeError(f"{text}; expected whole numbers of 1 or more")
@@ -224,31 +243,222 @@ def _numbers(text: str) -> list[int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl bench",
-        description="Where the time of a training iteration goes, how many times as long every section takes "
-        "as the same arithmetic with no library around it, and what other numbers of envs cost.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "bench",
+        "Time the sections of a training iteration, compare each with the same arithmetic without the "
+        "libraries around it, and measure other numbers of envs.",
+        _EXAMPLES,
+        overrides="options of navrl train",
     )
+    parser.add_argument("--repeats", type=int, default=7, help="turns; default: %(default)s")
     parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="options, as for navrl train"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=7, help="of which the median counts; default: %(default)s"
-    )
-    parser.add_argument(
-        "--num-envs",
+        "--sizes",
         type=_numbers,
         default="256,512,1024,2048,4096",
         metavar="N,N,...",
         help="numbers of envs to measure, '' for none; default: %(default)s",
     )
     parser.add_argument(
-        "--memory-gb", type=float, help="what training may take; default: what is free here"
+        "--memory-gb", type=float, help="available to training; default: the free memory"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all numbers")
     return parser
+
+
+# ---- sections and floors ---------------------------------------------------------------------------
+
+_ENDLESS = 1 << 60  # iterations and frames
+_FLOOR = "floor of "
+
+
+class Timing(NamedTuple):
+    """The times of one section in milliseconds; the floor is None if none is implemented."""
+
+    p50_ms: float
+    p95_ms: float
+    floor_ms: float | None
+
+
+class Training:
+    """Env, agent and collector of a training, without curriculum, checkpoints and logs."""
+
+    def __init__(self, cfg: DictConfig) -> None:
+        prepare_process(cfg.threads)
+        self.device = pick_device(cfg.device)
+        torch.manual_seed(cfg.seed)
+        self.steps, self.frames = cfg.rollout_steps, cfg.num_envs * cfg.rollout_steps
+        self.env: Any = build(cfg.env)(num_envs=cfg.num_envs, device=self.device, seed=cfg.seed)
+        install_opponent(self.env)
+        self.agent: Any = build(cfg.agent)(
+            observation_spec=self.env.observation_spec,
+            action_spec=self.env.action_spec,
+            device=self.device,
+            num_iterations=_ENDLESS,
+        )
+        self.agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
+        self._collector = build(cfg.collector)(
+            env=self.env,
+            policy=self.agent.policy,
+            rollout_steps=self.steps,
+            total_frames=_ENDLESS,
+        )
+        self._rollouts = iter(self._collector)
+        self.collect()
+        self.update()  # now everything is compiled
+
+    def collect(self) -> None:
+        """Collect the next rollout."""
+        self.rollout: TensorDictBase = next(self._rollouts)
+        self._frame = self.rollout[:, 0].exclude("next")
+
+    def update(self) -> None:
+        """Learn from the rollout."""
+        self.agent.update(self.rollout)
+
+    def step(self) -> None:
+        """Step all envs once, as a collector does."""
+        self.env.step_and_maybe_reset(self._frame.copy())
+
+    def step_bare(self) -> None:
+        """Step all envs once, without TensorDict."""
+        env, action = self.env, self._frame.get(self.env.action_key)
+        env._packed, _, _ = env._whole_step(env._started(), action, env.outside(), env._seed)
+
+    @torch.no_grad()
+    def act(self) -> None:
+        """Compute one decision of the policy."""
+        self.agent.policy(self._frame.copy())
+
+    def close(self) -> None:
+        """Close the collector."""
+        self._collector.shutdown()
+
+
+class Learning:
+    """The parts of an update of PPO, and its networks in eager torch with an optimizer of their own."""
+
+    def __init__(self, training: Training) -> None:
+        agent = self._agent = training.agent
+        agent.max_kl = None  # every gradient step is made
+        informed = agent.policy.with_inputs(agent.critic.with_inputs(training.rollout))
+        self._frames, self._sharing = as_one_agent(informed)
+        learned = self.values().select(*MINIBATCH_KEYS, strict=False)
+        self._flat = agent.policy.trunk.memory.rows(learned)
+        inputs = ("observation", CENTRAL, HIDDEN)
+        self._inputs = self._flat.select(*inputs, FRESH, strict=False)
+        self._decisions = self._frames[:, 0].select(*inputs, strict=False)
+        trunks = self._policy, self._critic = copy.deepcopy(
+            (agent.policy.trunk, agent.critic.trunk)
+        )
+        for module in nn.ModuleList(trunks).modules():
+            if isinstance(module, ObservationEncoder):
+                names = list(module.normalisers)
+                module.normalisers = nn.ModuleDict({name: nn.Identity() for name in names})
+        parameters = nn.ModuleList(trunks).parameters()
+        self._adam = torch.optim.Adam(parameters, lr=1e-6, fused=True)
+
+    @torch.no_grad()
+    def values(self) -> TensorDictBase:
+        """Compute values, advantages and targets of the rollout."""
+        return self._agent._with_advantages(self._frames, self._sharing)
+
+    def steps(self) -> None:
+        """Make all gradient steps of an update."""
+        agent, stopped = self._agent, torch.zeros((), dtype=torch.bool, device=self._flat.device)
+        gradients, count = agent.gradients.of(self._flat), len(self._flat)
+        for index in agent.minibatches.of(count, 0, self._flat.device):
+            stopped, _ = agent._step(gradients(index), stopped)
+
+    @torch.no_grad()
+    def act_bare(self) -> None:
+        """Run the policy's layers for one decision of all envs."""
+        self._policy(self._decisions)
+
+    @torch.no_grad()
+    def values_bare(self) -> None:
+        """Run the critic's layers for every frame of a rollout."""
+        for rows in self._inputs.split(VALUE_ROWS):
+            self._critic(self._critic.with_shared_features(rows))
+
+    def steps_bare(self) -> None:
+        """Run forward, backward and fused Adam on as many rows as often as the update, and nothing else."""
+        minibatches = self._agent.minibatches
+        for _ in range(minibatches.num_epochs):
+            for rows in self._inputs.split(len(self._inputs) // minibatches.number(0)):
+                shared = self._policy.with_shared_features(rows)
+                output, value = self._policy(shared), self._critic(shared)
+                torch.autograd.backward(output.square().mean() + value.square().mean())
+                self._adam.step()
+                self._adam.zero_grad(set_to_none=True)
+
+
+def measure(training: Training, repeats: int, after_turn: Callable[[], None]) -> dict[str, Timing]:
+    """Time every section and its parts, which begin with two spaces; call after_turn() after each turn."""
+    times = training.steps
+    run: dict[str, Callable[[], object]] = {
+        "collect": training.collect,
+        "update": training.update,
+        "  simulator": partial(_repeat, times, training.step),
+        "  policy": partial(_repeat, times, training.act),
+    }
+    if isinstance(training.env, BatchedEnv):
+        run[f"{_FLOOR}  simulator"] = partial(_repeat, times, training.step_bare)
+    if isinstance(training.agent, PPO):
+        learning = Learning(training)
+        run[f"{_FLOOR}  policy"] = partial(_repeat, times, learning.act_bare)
+        run |= {
+            "  values, advantages": learning.values,
+            "  gradient steps": learning.steps,
+            f"{_FLOOR}  values, advantages": learning.values_bare,
+            f"{_FLOOR}  gradient steps": learning.steps_bare,
+        }
+    return timings(alternate(run, repeats, training.device, after_turn))
+
+
+def timings(spreads: Mapping[str, Spread]) -> dict[str, Timing]:
+    """Return the times in the order of the table, with floors of whole sections, and the iteration."""
+    floors = {
+        name.removeprefix(_FLOOR): spread.p50 * 1000.0
+        for name, spread in spreads.items()
+        if name.startswith(_FLOOR)
+    }
+    parts = {
+        "collect": ("  simulator", "  policy"),
+        "update": ("  values, advantages", "  gradient steps"),
+        "iteration": ("collect", "update"),
+    }
+    for whole, names in parts.items():
+        if all(name in floors for name in names):
+            floors[whole] = sum(floors[name] for name in names)
+    both = Spread(*(sum(spreads[name][i] for name in parts["iteration"]) for i in (0, 1)))
+    order = ("collect", *parts["collect"], "update", *parts["update"])
+    measured = {name: spreads[name] for name in order if name in spreads} | {"iteration": both}
+    return {
+        name: Timing(spread.p50 * 1000.0, spread.p95 * 1000.0, floors.get(name))
+        for name, spread in measured.items()
+    }
+
+
+def alternate(
+    functions: Mapping[str, Callable[[], object]],
+    repeats: int,
+    device: torch.device | str = "cpu",
+    after_turn: Callable[[], None] = lambda: None,
+) -> dict[str, Spread]:
+    """Return the seconds of all functions, run in turns; the first turn warms up and does not count."""
+    timer = Sections(device, window=repeats)  # drops the first turn
+    for _ in range(repeats + 1):
+        for name, function in functions.items():
+            with timer.section(name):
+                function()
+        timer.read()
+        after_turn()
+    return timer.spread()
+
+
+def _repeat(times: int, function: Callable[[], object]) -> None:
+    for _ in range(times):
+        function()
 
 
 if __name__ == "__main__":

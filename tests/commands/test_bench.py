@@ -5,8 +5,7 @@ import json
 import pytest
 import torch
 
-from navrl.commands.bench import Advice, Size, advice, main, table
-from navrl.commands.bench_floor import Timing, Training
+from navrl.commands.bench import Advice, Size, Timing, Training, advice, main, table
 
 TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.hidden_sizes=[8]")
 
@@ -19,7 +18,7 @@ def _generator_as_before():
 
 def test_all_of_it_is_printed_and_written(tmp_path, capsys):
     file = tmp_path / "bench.json"
-    flags = ["--repeats", "1", "--num-envs", "16,8", "--memory-gb", "64", "--json", str(file)]
+    flags = ["--repeats", "1", "--sizes", "16,8", "--memory-gb", "64", "--json", str(file)]
     assert main([*TINY, *flags]) == 0
     printed, said = capsys.readouterr()
     assert said == ""  # no progress where nobody watches
@@ -71,10 +70,10 @@ def test_advice_is_by_what_fits(sizes, budget_mb, expected):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--repeats", "0"], "--repeats 0; expected 1 or more"),
-        (["--memory-gb", "-1"], "--memory-gb -1.0; expected more than 0"),
-        (["--num-envs", "8,x"], "invalid"),
-        (["--num-envs", "0"], "expected whole numbers of 1 or more"),
+        (["--repeats", "0"], "--repeats = 0; expected a whole number, 1 or more"),
+        (["--memory-gb", "-1"], "--memory-gb = -1.0; expected a finite number above 0"),
+        (["--sizes", "8,x"], "invalid"),
+        (["--sizes", "0"], "expected whole numbers of 1 or more"),
         (["--json", "nowhere/at/all.json"], "expected a file in an existing folder"),
         (["agent.hiden_sizes=[8]"], "did you mean 'agent.hidden_sizes'"),
         (["num_envs=0"], "num_envs = 0; expected a whole number"),

@@ -5,8 +5,8 @@ import torch
 
 import bench_opponents
 from bench_opponents import NOBODY, OPPONENTS
-from navrl.commands import bench_floor as measuring
-from navrl.commands.bench_floor import Timing, Training, alternate, measure, timings
+from navrl.commands import bench as measuring
+from navrl.commands.bench import Timing, Training, alternate, measure, timings
 from navrl.config.compose import compose, conf_dir
 from navrl.run.sections import Spread
 
