@@ -37,7 +37,9 @@ COMMANDS = {
         "navrl tournament num_episodes=200",
     ),
     "spacetime": Command(
-        "navrl.commands.spacetime", "escape margins of two aircraft", "navrl spacetime range_m=20000"
+        "navrl.commands.spacetime",
+        "escape margins of two aircraft",
+        "navrl spacetime range_m=20000",
     ),
     "bench": Command(
         "navrl.commands.bench", "time training and its parts", "navrl bench env=combat"

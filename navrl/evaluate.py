@@ -22,6 +22,7 @@ from navrl.contracts import Agent, Env
 from navrl.run.intervals import Interval, mean_interval, wilson
 from navrl.run.options import MOST_ENVS, check_whole, check_writable, enough_memory, prepare_process
 from navrl.run.policies import (
+    OUTPUTS,
     Act,
     build_env,
     build_policy,
@@ -29,9 +30,10 @@ from navrl.run.policies import (
     find_policy,
     opponent_name,
 )
-from navrl.selfplay.league_table import find_league, league_record, league_table
+from navrl.selfplay.league_table import league_record, league_table, load_league
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
+from navrl.storage.find import find
 
 _GROUPS = ("opponent", "shield")  # which the command replaces in a run
 
@@ -41,7 +43,8 @@ def evaluate(cfg: DictConfig) -> None:
     prepare_process(cfg.threads)
     output = None if cfg.output is None else check_writable(Path(cfg.output), "output")
     if cfg.league is not None:
-        path, payoff = find_league(str(cfg.league))
+        path = find(str(cfg.league), OUTPUTS)
+        payoff = load_league(path, str(cfg.league))
         sys.stdout.write(f"{path}\n\n{league_table(payoff)}")
         _write(output, {"checkpoint": str(path), "version": __version__, **league_record(payoff)})
         return

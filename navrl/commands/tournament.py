@@ -24,7 +24,7 @@ from navrl.loggers.format import duration
 from navrl.run.options import check_writable, fight_params, pick_device, prepare_process
 from navrl.run.policies import scripted_option
 from navrl.selfplay.payoff import Payoff
-from navrl.selfplay.strengths import Rating, bradley_terry
+from navrl.selfplay.ratings import Rating, bradley_terry
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
 from navrl.view.matrix import svg

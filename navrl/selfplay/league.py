@@ -1,27 +1,29 @@
-"""Self-play against former selves: snapshots, who is played next, payoff matrix and ratings."""
+"""Self-play against former selves: snapshots, matchmaking, payoff matrix and ratings."""
 
 import contextlib
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from navrl.config.checks import ConfigError, require, require_number, require_whole
 from navrl.envs.combat.opponents.frozen import check_seats_one
 from navrl.envs.combat.opponents.league import Block, League
-from navrl.selfplay.elo import Elo, Result
-from navrl.selfplay.matchmaking import pfsp_weights
 from navrl.selfplay.payoff import Payoff, Record
+from navrl.selfplay.ratings import Elo, Result
 
 LEARNER = "learner"
 _TAG = 1000  # of the first snapshot; smaller numbers are scripts
-_SLIP = 1e-9  # what rounding may add to shares that should sum to 1
+_ROUNDING = 1e-9  # that may be added to shares which should sum to 1
+_OPTION = "curriculum.self_play"
 
 
 class SelfPlay:
-    """Of the envs `latest_share` play the newest snapshot, `pool_share` drawn ones, the rest scripts."""
+    """Opponents for the envs: a share plays the newest snapshot, a share drawn ones, the rest scripts."""
 
     def __init__(
         self,
@@ -35,29 +37,30 @@ class SelfPlay:
         pfsp_power: float,
         elo_k: float,
     ) -> None:
-        _require("latest_share", latest_share, 0.0 <= latest_share <= 1.0, "0 to 1")
+        require(0.0 <= latest_share <= 1.0, f"{_OPTION}.latest_share", latest_share, "0 to 1")
+        fits = 0.0 <= pool_share <= 1.0 - latest_share + _ROUNDING
         rest = f"0 to {1.0 - latest_share:g}, what latest_share leaves"
-        _require("pool_share", pool_share, 0.0 <= pool_share <= 1.0 - latest_share + _SLIP, rest)
-        _require("pfsp_power", pfsp_power, 0.0 <= pfsp_power < math.inf, "0 or more")
-        _require("elo_k", elo_k, 0.0 < elo_k < math.inf, "more than 0")
+        require(fits, f"{_OPTION}.pool_share", pool_share, rest)
+        require_number(f"{_OPTION}.pfsp_power", pfsp_power, least=0.0)
+        require_number(f"{_OPTION}.elo_k", elo_k, above=0.0)
         counts = {"snapshot_every": snapshot_every, "pool_size": pool_size}
         counts |= {"pool_seats": pool_seats, "redraw_every": redraw_every}
         for name, count in counts.items():
-            _require(name, count, count >= 1, "1 or more")
+            require_whole(f"{_OPTION}.{name}", count, 1)
         self.snapshot_every, self.pool_size, self.pool_seats = snapshot_every, pool_size, pool_seats
         self.latest_share, self.pool_share = latest_share, pool_share
         self.redraw_every, self.pfsp_power = redraw_every, pfsp_power
         self.payoff, self.elo = Payoff([LEARNER]), Elo(k=elo_k)
         self.elo.add(LEARNER)
         self.snapshots: dict[str, dict[str, Tensor]] = {}
-        self.made, self.rounds, self.next_frames = 0, 0, 0
+        self.made, self.rollouts, self.next_frames = 0, 0, 0
         self.seated: list[str] = []
         self.on = False
 
     def attach(self, env: Any, agent: Any) -> None:
-        """The env whose opponent is the league, and the agent whose policy is copied."""
+        """Use the league in this env as opponent, and copy the policy of this agent."""
         if not isinstance(env.opponent, League):
-            raise ValueError(
+            raise ConfigError(
                 f"a curriculum needs opponent=league; got {type(env.opponent).__name__}; change opponent"
             )
         check_seats_one(agent.policy)
@@ -70,7 +73,7 @@ class SelfPlay:
             self.elo.add(name)
 
     def play(self, *, on: bool) -> None:
-        """Fill the seats, or leave all envs to the scripts."""
+        """Assign snapshots to envs, or leave all envs to the scripts."""
         self.on = on
         if not on:
             self._deal([])
@@ -78,17 +81,17 @@ class SelfPlay:
             self._seat()
 
     def paused(self) -> contextlib.AbstractContextManager[None]:
-        """All envs to the scripts meanwhile, for other episodes; then the same seats again."""
+        """Leave all envs to the scripts inside the context, for other episodes."""
         return self._pilot.vacated()
 
     def after(self, frames: int, rollout: TensorDictBase) -> dict[str, float]:
-        """Count the games of a rollout; take a snapshot and deal the seats anew when it is time."""
+        """Count the games of a rollout; take a snapshot and draw opponents anew when due; return metrics."""
         self._count(rollout)
-        self.rounds += 1
+        self.rollouts += 1
         if frames >= self.next_frames:
             self._take(frames)
             self._seat()
-        elif self.rounds % self.redraw_every == 0:
+        elif self.rollouts % self.redraw_every == 0:
             self._seat()
         return self._metrics()
 
@@ -118,7 +121,7 @@ class SelfPlay:
         return self.scripts[tag] if 0 <= tag < len(self.scripts) else None
 
     def _take(self, frames: int) -> None:
-        """Keep a copy of the policy; the oldest one gives way."""
+        """Add a copy of the policy to the pool, in place of the oldest one if it is full."""
         name = f"snapshot{self.made:03d}"
         weights = self._agent.policy.state_dict()
         self.snapshots[name] = {key: value.detach().clone() for key, value in weights.items()}
@@ -134,7 +137,7 @@ class SelfPlay:
             self.elo.remove(oldest)
 
     def _hand_over(self, name: str) -> None:
-        """What the learner played since the last snapshot are this one's results; it begins anew."""
+        """Move the learner's results since the last snapshot to this one; the learner begins anew."""
         for other in self.payoff.players:
             found = self.payoff.results(LEARNER, other) if other not in (LEARNER, name) else None
             if found is not None and found.games:
@@ -143,7 +146,7 @@ class SelfPlay:
         self.payoff.add(LEARNER)
 
     def _seat(self) -> None:
-        """The newest snapshot and some of the hardest, each in a block of envs."""
+        """Assign the newest snapshot and some of the hardest to a block of envs each."""
         names = list(self.snapshots)
         rates = [self._score(name) for name in names]
         weights = torch.tensor(pfsp_weights(rates, self.pfsp_power))
@@ -166,7 +169,7 @@ class SelfPlay:
         self._pilot.seat(blocks)
 
     def _record(self, name: str) -> Record:
-        """What the learner has achieved against it, with what the newest snapshot has as its heir."""
+        """Return the learner's results against a player, with those that it moved to the newest snapshot."""
         records = [self.payoff.results(LEARNER, name)]
         newest = next(reversed(self.snapshots), name)
         if newest != name:
@@ -174,7 +177,7 @@ class SelfPlay:
         return Record(*(sum(counts) for counts in zip(*records, strict=True)))
 
     def _score(self, name: str) -> float:
-        """Score per game after two imagined draws, as in Payoff.score."""
+        """Return the score per game after two imagined draws, as in Payoff.score."""
         record = self._record(name)
         return (record.score + 1.0) / (record.games + 2.0)
 
@@ -182,7 +185,7 @@ class SelfPlay:
         return copy.deepcopy(self._agent.policy).requires_grad_(False)
 
     def _metrics(self) -> dict[str, float]:
-        """The rating, and mean scores against those who were played at all."""
+        """Return the rating, and mean scores against the opponents with games."""
         found = {
             "league/elo": self.elo.ratings[LEARNER],
             "league/snapshots": float(len(self.snapshots)),
@@ -194,38 +197,51 @@ class SelfPlay:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Snapshots, results, ratings and who sits where."""
+        """Return snapshots, results, ratings and the assigned envs."""
         return {
             "snapshots": dict(self.snapshots),
             "payoff": self.payoff.state_dict(),
             "elo": self.elo.state_dict(),
             "made": self.made,
-            "rounds": self.rounds,
+            "rollouts": self.rollouts,
             "next_frames": self.next_frames,
             "seated": self.seated,
             "pilot": self._pilot.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of state_dict."""
-        strangers = set(self.scripts) - set(state["payoff"]["players"])
-        if strangers:
-            raise ValueError(
-                f"the league of the checkpoint has never met {', '.join(sorted(strangers))}; expected the "
+        """Restore what state_dict returned."""
+        unknown = set(self.scripts) - set(state["payoff"]["players"])
+        if unknown:
+            raise ConfigError(
+                f"the league of the checkpoint has never met {', '.join(sorted(unknown))}; expected the "
                 "scripts it was saved with; leave opponent.scripts as it was"
             )
         self.snapshots = dict(state["snapshots"])
         self.payoff.load_state_dict(state["payoff"])
         self.elo.load_state_dict(state["elo"])
-        self.made, self.rounds = state["made"], state["rounds"]
+        self.made, self.rollouts = state["made"], state["rollouts"]
         self.next_frames = state["next_frames"]
         self._deal(state["seated"][: len(self._policies)])
         self._pilot.load_state_dict(state["pilot"])
 
 
-def _require(name: str, value: float, usable: bool, expected: str) -> None:
-    if not usable:
+def pfsp_weights(scores: Sequence[float], power: float = 2.0) -> list[float]:
+    """Return the chance of each opponent, (1 - score) ** power: prioritised fictitious self-play.
+
+    `scores` are the learner's. The weights sum to 1. Power 0 draws all opponents alike, a higher
+    power prefers those that still win; opponents that always lose are drawn alike.
+    """
+    usable = all(0.0 <= rate <= 1.0 for rate in scores) and 0.0 <= power < float("inf")
+    if not usable or not scores:
         raise ValueError(
-            f"curriculum.self_play.{name} = {value}; expected {expected}; "
-            f"change curriculum.self_play.{name}"
+            f"scores = {list(scores)}, power = {power}; "
+            "expected at least one score, all in [0, 1], and a power of 0 or more"
         )
+    hardest = max(1.0 - rate for rate in scores)
+    if hardest == 0.0:
+        return [1.0 / len(scores)] * len(scores)
+    # Relative to the hardest opponent, so that the largest weight is 1 and a high power cannot underflow.
+    weights = [((1.0 - rate) / hardest) ** power for rate in scores]
+    total = sum(weights)
+    return [weight / total for weight in weights]

@@ -1,4 +1,4 @@
-"""What `navrl evaluate league=<run>` prints: who beat whom, and how strong that makes everybody."""
+"""The tables that `navrl evaluate league=<run>` prints: results of all pairs, and ratings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from navrl.config.checks import ConfigError
-from navrl.run.policies import OUTPUTS
-from navrl.selfplay.cycles import unexplained
 from navrl.selfplay.payoff import Payoff
-from navrl.selfplay.strengths import Rating, bradley_terry
+from navrl.selfplay.ratings import Rating, bradley_terry, cycles
 from navrl.storage.checkpoint import load
-from navrl.storage.find import find
 
 _LEAST_GAMES = 10
 
 
-def find_league(name: str) -> tuple[Path, Payoff]:
-    """A run's newest checkpoint, and the payoff matrix of the league in it."""
-    path = find(name, OUTPUTS)
+def load_league(path: Path, name: str) -> Payoff:
+    """Return the payoff matrix in a checkpoint of the run that the user called `name`."""
     found: Any = load(path).get("curriculum") or {}
     if "league" not in found:
         raise ConfigError(
@@ -33,11 +29,11 @@ def find_league(name: str) -> tuple[Path, Payoff]:
             f"league = {name}: nobody has played yet; expected a run that has reached its league; "
             "train it further"
         )
-    return path, payoff
+    return payoff
 
 
 def league_table(payoff: Payoff) -> str:
-    """Payoff matrix and ratings."""
+    """Return the payoff matrix and the ratings as text."""
     width = shutil.get_terminal_size((100, 24)).columns
     title = "score of row against column (a draw counts half), games in brackets"
     idle = [name for name in payoff.players if not payoff.games(name)]
@@ -50,13 +46,13 @@ def league_table(payoff: Payoff) -> str:
 
 
 def league_record(payoff: Payoff) -> dict[str, Any]:
-    """The same as plain numbers."""
+    """Return the payoff matrix and the ratings as plain data."""
     ratings = {name: rating._asdict() for name, rating in _ratings(payoff).items()}
     return {"league": payoff.state_dict(), "ratings": ratings}
 
 
 def ratings_table(payoff: Payoff) -> str:
-    """Strengths on the Elo scale with 95 % intervals, strongest first, and what they leave open."""
+    """Return strengths on the Elo scale with 95 % intervals, strongest first, and the share of cycles."""
     played = _ratings(payoff)
     wide = max(len(name) for name in played)
     lines = [f"{'pilot':<{wide}}  rating   95 % interval   games"]
@@ -71,21 +67,21 @@ def ratings_table(payoff: Payoff) -> str:
             f"{name:<{wide}}  {_strength(rating)} {rating.games:>8.0f}"
             for name, rating in sorted(mine, key=lambda item: -item[1].points)
         ]
-    open_share = unexplained(payoff)
+    unexplained = cycles(payoff)
     lines.append(
-        f"cycles: {100 * open_share.share:.0f} % of the differences are not explained by these ratings "
-        f"({100 * open_share.chance:.0f} % by chance alone)"
+        f"cycles: {100 * unexplained.share:.0f} % of the differences are not explained by these ratings "
+        f"({100 * unexplained.chance:.0f} % by chance alone)"
     )
     return "\n".join(lines) + "\n"
 
 
 def _strength(rating: Rating) -> str:
-    """Points and interval; of a few games, which are mostly the prior's, none."""
+    """Return points and interval; none of a few games, which mostly show the prior."""
     if rating.games < _LEAST_GAMES:
         return f"{'-':>6}   {f'under {_LEAST_GAMES} games':<15}"
     return f"{rating.points:6.0f}   {rating.low:6.0f} .. {rating.high:<5.0f}"
 
 
 def _ratings(payoff: Payoff) -> dict[str, Rating]:
-    """Of everybody who has played."""
+    """Return the ratings of all players with games."""
     return {name: rating for name, rating in bradley_terry(payoff).items() if rating.games}

@@ -6,17 +6,17 @@ import torch
 from navrl.selfplay.league import LEARNER, SelfPlay
 from tests.curriculum.league_env import SCRIPTS, make_agent, make_env
 from tests.envs.playing import play, random_actions, stacked
-from tests.selfplay.club import OPTIONS, Club, N, games_of, league, tag
+from tests.selfplay.fakes import OPTIONS, FakeEnv, N, games_of, league, tag
 
 
 def test_games_are_counted_by_the_tag_of_the_opponent():
-    club = Club()
-    found, _ = league(club)
-    found.after(0, club.rollout([None] * N))  # snapshot000 is taken
+    env = FakeEnv()
+    found, _ = league(env)
+    found.after(0, env.rollout([None] * N))  # snapshot000 is taken
     first = [(0, 1), (0, 0), (1, 0.5), (tag(0), 1), (tag(0), 0.5), (tag(0), 0), (tag(0), 1)]
     # ... changed on the way, mixed teams, and snapshots that nobody knows count for nobody
     nobody = [(-2, 1), (-3, 1), (tag(7), 1), None]
-    found.after(10, club.rollout(first + nobody))
+    found.after(10, env.rollout(first + nobody))
     expected = {
         ("a", LEARNER): (1, 0, 1),
         ("b", LEARNER): (0, 1, 0),
@@ -26,11 +26,11 @@ def test_games_are_counted_by_the_tag_of_the_opponent():
 
 
 def test_a_rollout_is_one_result_for_elo_against_each_opponent():
-    found, club = league(elo_k=10.0)
-    metrics = found.after(0, club.rollout([None] * N))
+    found, env = league(elo_k=10.0)
+    metrics = found.after(0, env.rollout([None] * N))
     assert metrics == {"league/elo": 1000.0, "league/snapshots": 1.0}
     games = [(0, 1)] * 3 + [(0, 0)] + [(1, 0.5)] * 2 + [None] * 10
-    metrics = found.after(10, club.rollout(games))
+    metrics = found.after(10, env.rollout(games))
     learner = 1000.0 + 10.0 * (0.75 - 0.5)
     # then b, from whom the better one of two equals loses a little by a draw
     learner += 10.0 * (0.5 - 1.0 / (1.0 + 10.0 ** ((1000.0 - learner) / 400.0)))
@@ -39,9 +39,9 @@ def test_a_rollout_is_one_result_for_elo_against_each_opponent():
 
 
 def test_win_rates_are_of_those_who_were_met():
-    found, club = league(Club(scripts=("a", "b", "never")))
-    found.after(0, club.rollout([None] * N))
-    metrics = found.after(10, club.rollout([(0, 1), (0, 1), (1, 0)] + [None] * 13))
+    found, env = league(FakeEnv(scripts=("a", "b", "never")))
+    found.after(0, env.rollout([None] * N))
+    metrics = found.after(10, env.rollout([(0, 1), (0, 1), (1, 0)] + [None] * 13))
     # two imagined draws each: a (2 + 1) / 4, b (0 + 1) / 3; nothing is known of the snapshot
     assert metrics["league/score_scripts"] == pytest.approx((0.75 + 1 / 3) / 2)
     assert "league/score_pool" not in metrics

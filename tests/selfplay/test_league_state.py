@@ -6,40 +6,40 @@ import pytest
 import torch
 
 from navrl.selfplay.league import SelfPlay
-from navrl.selfplay.strengths import bradley_terry
+from navrl.selfplay.ratings import bradley_terry
 from navrl.storage.compare import differences
-from tests.selfplay.club import OPTIONS, Club, Idle, N, league, tag
+from tests.selfplay.fakes import OPTIONS, FakeEnv, Idle, N, league, tag
 
 # ------------------------------------------------------------------ going on
 
 
 def played(**changes):
     """A league in the middle of its life, with its agent."""
-    found, club = league(**changes)
+    found, env = league(**changes)
     for number in range(7):
-        club.policy.points.data.fill_(number)
+        env.policy.points.data.fill_(number)
         tags = [0, 1, *(tag(n) for n in range(number))]
         games = [(tags[i % len(tags)], (0, 0.5, 1)[i % 3]) for i in range(N)]
-        found.after(60 * number, club.rollout(games))
-    return found, club
+        found.after(60 * number, env.rollout(games))
+    return found, env
 
 
 @pytest.mark.parametrize("on", [True, False])
 def test_the_state_goes_on_bit_for_bit(on):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        found, club = played(redraw_every=2)
+        found, env = played(redraw_every=2)
         found.play(on=on)
         other, place = league(redraw_every=2, on=False)
         other.play(on=on)
         other.load_state_dict(found.state_dict())
         assert differences(other.state_dict(), found.state_dict()) == []
         assert [b._replace(policy=None) for b in place.opponent.blocks] == [
-            b._replace(policy=None) for b in club.opponent.blocks
+            b._replace(policy=None) for b in env.opponent.blocks
         ]
-        assert torch.equal(place.opponent._tags, club.opponent._tags)
+        assert torch.equal(place.opponent._tags, env.opponent._tags)
         states = []
-        for each, where in ((found, club), (other, place)):
+        for each, where in ((found, env), (other, place)):
             torch.manual_seed(2)
             where.policy.points.data.fill_(77.0)
             each.play(on=True)
@@ -50,26 +50,26 @@ def test_the_state_goes_on_bit_for_bit(on):
 
 
 def test_what_is_saved_does_not_change_when_the_league_goes_on():
-    found, club = played()
+    found, env = played()
     saved = found.state_dict()
     kept = list(saved["snapshots"]), saved["pilot"]["changes"].tolist(), list(saved["seated"])
     for number in range(3):
-        found.after(1000 + 100 * number, club.rollout([None] * N))
+        found.after(1000 + 100 * number, env.rollout([None] * N))
     assert (list(saved["snapshots"]), saved["pilot"]["changes"].tolist(), saved["seated"]) == kept
 
 
 def test_a_smaller_pool_or_fewer_seats_from_now_on():
     found, _ = played(pool_size=3)
-    other, club = league(pool_size=1, pool_seats=1)
+    other, env = league(pool_size=1, pool_seats=1)
     other.load_state_dict(found.state_dict())
-    assert len(club.opponent.blocks) == 2
-    other.after(10**6, club.rollout([None] * N))
+    assert len(env.opponent.blocks) == 2
+    other.after(10**6, env.rollout([None] * N))
     assert len(other.snapshots) == 1
 
 
 def test_scripts_that_the_saved_league_never_met_are_refused():
     found, _ = played()
-    other, _ = league(Club(scripts=("a", "c")))
+    other, _ = league(FakeEnv(scripts=("a", "c")))
     with pytest.raises(
         ValueError, match=r"has never met c; expected the scripts it was saved with"
     ):
@@ -87,12 +87,12 @@ def test_scripts_that_the_saved_league_never_met_are_refused():
         ("pool_share", -0.1, "0 to 0.5, what latest_share leaves"),
         ("pool_share", 0.51, "0 to 0.5, what latest_share leaves"),
         ("pool_share", math.nan, "0 to 0.5, what latest_share leaves"),
-        ("snapshot_every", 0, "1 or more"),
-        ("pool_size", 0, "1 or more"),
-        ("pool_seats", -1, "1 or more"),
-        ("redraw_every", 0, "1 or more"),
-        ("pfsp_power", -2.0, "0 or more"),
-        ("elo_k", 0.0, "more than 0"),
+        ("snapshot_every", 0, "a whole number, 1 or more"),
+        ("pool_size", 0, "a whole number, 1 or more"),
+        ("pool_seats", -1, "a whole number, 1 or more"),
+        ("redraw_every", 0, "a whole number, 1 or more"),
+        ("pfsp_power", -2.0, "a finite number of at least 0"),
+        ("elo_k", 0.0, "a finite number above 0"),
     ],
 )
 def test_impossible_numbers_are_refused(name, value, expected):
@@ -103,10 +103,10 @@ def test_impossible_numbers_are_refused(name, value, expected):
 
 
 def test_it_needs_the_league_as_opponent():
-    club = Club()
-    club.opponent = Idle()
+    env = FakeEnv()
+    env.opponent = Idle()
     with pytest.raises(ValueError, match="needs opponent=league; got Idle; change opponent"):
-        SelfPlay(**OPTIONS).attach(club, club)
+        SelfPlay(**OPTIONS).attach(env, env)
 
 
 # ------------------------------------------------------------------ known strengths
@@ -116,16 +116,16 @@ def test_players_of_known_strength_get_their_ratings():
     """Logistic games: scripts of fixed strength, and a learner that is stronger after every snapshot."""
     true = {"a": 900.0, "b": 1250.0}
     options = {"pool_size": 8, "snapshot_every": 40, "redraw_every": 4, "latest_share": 0.4}
-    found, club = league(Club(num_envs=60), **options)
+    found, env = league(FakeEnv(num_envs=60), **options)
     generator = torch.Generator().manual_seed(8)
     elo = {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(8)
         for rounds in range(8 * 40):
-            learner = club.policy.points.item()
+            learner = env.policy.points.item()
             tags = torch.randint(2, (60,), generator=generator).tolist()
             points = [true["ab"[script]] for script in tags]
-            for block in club.opponent.blocks:
+            for block in env.opponent.blocks:
                 size = block.stop - block.start
                 tags[block.start : block.stop] = [block.tag] * size
                 points[block.start : block.stop] = [block.policy.points.item()] * size
@@ -133,12 +133,12 @@ def test_players_of_known_strength_get_their_ratings():
             luck = torch.rand(60, generator=generator).tolist()
             results = [float(u < chance) for u, chance in zip(luck, chances, strict=True)]
             known = set(found.snapshots)
-            found.after(rounds, club.rollout(list(zip(tags, results, strict=True))))
+            found.after(rounds, env.rollout(list(zip(tags, results, strict=True))))
             for name in set(found.snapshots) - known:
                 true[name] = learner
                 elo[name] = found.elo.ratings[name]
-                club.policy.points.data.fill_(900.0 + 60.0 * len(true))
-    true["learner"] = club.policy.points.item()
+                env.policy.points.data.fill_(900.0 + 60.0 * len(true))
+    true["learner"] = env.policy.points.item()
     ratings = bradley_terry(found.payoff)
     names = list(ratings)
     assert set(names) == set(true)

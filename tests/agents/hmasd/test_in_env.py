@@ -11,7 +11,7 @@ from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
 from navrl.evaluate import play
-from tests.selfplay.club import league
+from tests.selfplay.fakes import league
 
 NUM_ENVS, STEPS = 4, 15
 COARSE = "env.sim.tick_s=0.25"

@@ -1,4 +1,4 @@
-"""Bradley-Terry ratings: by hand, against Zermelo's iteration, and of players of known strength."""
+"""Ratings: Elo by hand, Bradley-Terry against Zermelo's iteration, and cycles that no rating explains."""
 
 import math
 import random
@@ -6,9 +6,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from navrl.selfplay import strengths
+from navrl.selfplay import ratings
 from navrl.selfplay.payoff import Payoff
-from navrl.selfplay.strengths import bradley_terry
+from navrl.selfplay.ratings import Elo, Result, bradley_terry, cycles, expected_score
 
 POINTS_PER_NAT = 400.0 / math.log(10.0)
 Z = 1.959964  # two-sided 95 % of the normal distribution, from its table
@@ -22,6 +22,103 @@ GAMES = {
     "ce": 120,
     "be": 50,
 }  # not a-e, c-d, d-e
+STRENGTHS = {"a": 0.0, "b": 0.5, "c": 1.0, "d": -0.7, "e": 1.6}  # nats
+
+
+@pytest.fixture
+def elo():
+    """Three players at 1000."""
+    elo = Elo()
+    for player in "abc":
+        elo.add(player)
+    return elo
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [(0.0, 1 / 2), (400.0, 10 / 11), (-400.0, 1 / 11), (800.0, 100 / 101), (200.0, 0.759747)],
+)
+def test_expected_score_by_hand(difference, expected):
+    assert expected_score(1000.0 + difference, 1000.0) == pytest.approx(expected, abs=1e-6)
+
+
+def test_expected_scores_sum_to_one_and_never_overflow():
+    assert expected_score(1e6, 0.0) == 1.0
+    assert expected_score(0.0, 1e6) == 0.0
+    assert expected_score(1234.0, 987.0) + expected_score(987.0, 1234.0) == pytest.approx(1.0)
+
+
+def test_update_by_hand(elo):
+    elo.update([Result("a", "b", 1.0)])
+    assert elo.ratings == {"a": 1008.0, "b": 992.0, "c": 1000.0}
+    # now 16 points apart: 1 / (1 + 10^(-16/400)) = 0.523011, and a draw costs the better one
+    elo.update([Result("b", "a", 0.5)])
+    assert elo.ratings["a"] == pytest.approx(1008.0 - 16.0 * 0.023011, abs=1e-4)
+
+
+def test_games_count_one_after_the_other(elo):
+    first, second = Result("a", "b", 1.0), Result("c", "a", 1.0)
+    together, apart, swapped = Elo(), Elo(), Elo()
+    for each in (together, apart, swapped):
+        each.load_state_dict(elo.state_dict())
+    together.update([first, second])
+    apart.update([first])
+    apart.update([second])
+    swapped.update([second, first])
+    assert together.ratings == apart.ratings
+    # a is at 1008 when it loses; in the other order at 992 when it wins
+    gain = 16.0 / (1.0 + 10.0 ** (-8.0 / 400.0))
+    assert together.ratings["a"] == pytest.approx(1008.0 - gain)
+    assert swapped.ratings["a"] == pytest.approx(992.0 + gain)
+
+
+def test_the_sum_is_conserved(elo):
+    rng = random.Random(3)
+    games = [Result(*rng.sample("abc", 2), rng.choice([0.0, 0.5, 1.0])) for _ in range(3000)]
+    elo.update(games)
+    assert sum(elo.ratings.values()) == pytest.approx(3000.0, abs=1e-8)
+    assert max(elo.ratings.values()) - min(elo.ratings.values()) > 1.0
+
+
+def test_newcomers_start_like_their_parent(elo):
+    elo.update([Result("a", "b", 1.0)])
+    elo.add("copy of a", parent="a")
+    elo.add("d")
+    assert (elo.ratings["copy of a"], elo.ratings["d"]) == (1008.0, 1000.0)
+    elo.update([Result("a", "b", 1.0)])
+    assert elo.ratings["copy of a"] == 1008.0
+    elo.remove("a")
+    assert list(elo.ratings) == ["b", "c", "copy of a", "d"]
+
+
+def test_state_is_a_copy(elo):
+    state = elo.state_dict()
+    elo.update([Result("a", "b", 1.0)])
+    assert state == {"a": 1000.0, "b": 1000.0, "c": 1000.0}
+    elo.load_state_dict(state)
+    copy = elo.state_dict()
+    elo.remove("c")
+    assert "c" in state
+    assert "c" in copy
+    elo.update([Result("a", "b", 0.0)])
+    assert elo.ratings["a"] == 992.0
+
+
+@pytest.mark.parametrize(
+    "bad", [Result("a", "x", 1.0), Result("a", "a", 1.0), Result("a", "b", 2.0)]
+)
+def test_a_malformed_game_changes_nothing(elo, bad):
+    with pytest.raises(ValueError, match="two different players"):
+        elo.update([Result("a", "b", 1.0), bad])
+    assert elo.ratings == {"a": 1000.0, "b": 1000.0, "c": 1000.0}
+
+
+def test_names_are_checked(elo):
+    with pytest.raises(ValueError, match="has a rating already"):
+        elo.add("a")
+    for call in (lambda: elo.add("d", parent="x"), lambda: elo.remove("x")):
+        with pytest.raises(ValueError, match="'x' has no rating"):
+            call()
 
 
 def league(results):
@@ -45,7 +142,7 @@ def played(rng, draw_share):
     return league(results)
 
 
-def coverage(repeats, draw_share=0.0):
+def interval_coverage(repeats, draw_share=0.0):
     """Of how many repeats the interval of each player holds its true strength."""
     rng = random.Random(20)
     inside = dict.fromkeys(TRUE, 0)
@@ -59,7 +156,7 @@ def zermelo(payoff):
     """Maximum likelihood by the fixed point of 1929: slow, plain, and without any derivative."""
     players = payoff.players
     worth = dict.fromkeys(players, 1.0)
-    for _ in range(20000):
+    for _ in range(2000):
         for one in players:
             others = [other for other in players if payoff.results(one, other).games]
             score = sum(payoff.results(one, other).score for other in others)
@@ -83,11 +180,6 @@ def test_two_players_by_hand(wins, games):
         points = 1000.0 + sign * half
         assert rated[player][:3] == pytest.approx((points, points - margin, points + margin))
         assert rated[player][3:] == (games, 0)
-
-
-def test_draws_are_half_wins():
-    drawn, won = league({"ab": (6, 4, 2)}), league({"ab": (8, 0, 4)})
-    assert bradley_terry(drawn) == bradley_terry(won)
 
 
 def lead(rated, one, other):
@@ -134,23 +226,13 @@ def test_ratings_are_zermelos():
 
 def test_intervals_hold_the_truth_at_the_nominal_rate():
     # 3.5 standard deviations of a share of 0.95 in 500 repeats are 0.034
-    found = coverage(repeats=500)
+    found = interval_coverage(repeats=500)
     assert all(0.916 <= share <= 0.984 for share in found.values()), found
 
 
 def test_with_draws_intervals_err_on_the_wide_side():
-    found = coverage(repeats=200, draw_share=0.6)
+    found = interval_coverage(repeats=200, draw_share=0.6)
     assert all(share >= 0.95 for share in found.values()), found
-
-
-def test_estimates_centre_on_the_truth():
-    rng = random.Random(9)
-    sums = dict.fromkeys(TRUE, 0.0)
-    for _ in range(200):
-        for player, rating in bradley_terry(played(rng, 0.0)).items():
-            sums[player] += rating.points / 200.0
-    # the widest interval is +-89 points: 3.5 standard deviations of a mean of 200 are 11.2
-    assert sums == pytest.approx(TRUE, abs=11.2)
 
 
 def test_groups_that_never_met_are_rated_apart():
@@ -224,6 +306,104 @@ def test_impossible_arguments_are_refused(monkeypatch):
     payoff = league({"ab": (9, 0, 1)})
     with pytest.raises(ValueError, match="prior_games = -1"):
         bradley_terry(payoff, prior_games=-1)
-    monkeypatch.setattr(strengths, "_MAX_STEPS", 2)
+    monkeypatch.setattr(ratings, "_MAX_STEPS", 2)
     with pytest.raises(RuntimeError, match="did not settle in 2 steps"):
         bradley_terry(payoff)
+
+
+def rock_paper_scissors(wins, losses):
+    """Return a league in which rock beats scissors, scissors beat paper, paper beats rock."""
+    payoff = Payoff(["rock", "paper", "scissors"])
+    payoff.record("rock", "scissors", wins, 0, losses)
+    payoff.record("scissors", "paper", wins, 0, losses)
+    payoff.record("paper", "rock", wins, 0, losses)
+    return payoff
+
+
+def transitive(rng, games):
+    """A league in which one number per player explains everything but luck."""
+    payoff = Payoff(STRENGTHS)
+    for row, column in combinations(STRENGTHS, 2):
+        win = 1.0 / (1.0 + math.exp(STRENGTHS[column] - STRENGTHS[row]))
+        wins = sum(rng.random() < win for _ in range(games))
+        payoff.record(row, column, wins, 0, games - wins)
+    return payoff
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(10, 0), (60, 40)])
+def test_a_cycle_has_equal_ratings_that_explain_nothing(wins, losses):
+    payoff = rock_paper_scissors(wins, losses)
+    points = [rating.points for rating in bradley_terry(payoff).values()]
+    assert points == pytest.approx([1000.0] * 3)
+    found = cycles(payoff)
+    assert found.share == pytest.approx(1.0)
+
+
+def test_chance_by_hand():
+    # a cycle of 10:0 lies 2 * 30 * ln 2 from a league of equals; 3 pairs less 2 ratings leave 1
+    assert cycles(rock_paper_scissors(10, 0)).chance == pytest.approx(1.0 / (60.0 * math.log(2.0)))
+
+
+@pytest.mark.parametrize("results", [(9, 0, 1), (10, 0, 0), (3, 3, 3), (33333, 0, 66667)])
+def test_two_players_are_always_explained(results):
+    payoff = Payoff(["a", "b"])
+    payoff.record("a", "b", *results)
+    found = cycles(payoff)
+    assert 0.0 <= found.share < 1e-4
+    assert found.chance == 0.0
+
+
+def test_chance_is_at_most_everything():
+    # 11:9 once, even else: the whole deviance is 0.2, less than the 1 that luck leaves on average
+    payoff = Payoff("abc")
+    for pair, results in {"ab": (11, 0, 9), "bc": (10, 0, 10), "ac": (10, 0, 10)}.items():
+        payoff.record(*pair, *results)
+    found = cycles(payoff)
+    assert found.chance == 1.0
+    # least squares around even: a third of the one deviation belongs to the cycle
+    assert found.share == pytest.approx(1.0 / 3.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("games", [100, 10**10])
+def test_a_ladder_of_perfect_scores_is_explained(games):
+    payoff = Payoff(str(place) for place in range(40))
+    for weaker, stronger in pairwise(payoff.players):
+        payoff.record(stronger, weaker, games, 0, 0)
+    assert cycles(payoff).share == pytest.approx(0.0, abs=1e-4)
+    payoff.record("0", "39", 1, 0, 0)  # an upset between the ends is too improbable for a float
+    assert 0.0 < cycles(payoff).share < 1.0
+
+
+def test_exact_logistic_win_rates_are_explained():
+    # strengths 1 : 2 : 4 give odds of 1 : 2, 2 : 4 and 1 : 4
+    payoff = Payoff("abc")
+    payoff.record("a", "b", 100, 0, 200)
+    payoff.record("b", "c", 100, 0, 200)
+    payoff.record("a", "c", 60, 0, 240)
+    assert cycles(payoff).share < 1e-6
+
+
+def test_luck_alone_leaves_what_chance_says():
+    rng = random.Random(4)
+    found = [cycles(transitive(rng, games=60)) for _ in range(200)]
+    # left over: chi squared with 10 - 4 degrees, mean 6 and standard deviation sqrt(12);
+    # the mean of 200 is known to 4 %, three times that is 12 %
+    ratio = sum(one.share / one.chance for one in found) / len(found)
+    assert ratio == pytest.approx(1.0, abs=0.12)
+
+
+def test_a_planted_cycle_is_found_in_a_league():
+    payoff = transitive(random.Random(6), games=400)
+    before = cycles(payoff)
+    assert before.share < 3.0 * before.chance
+    payoff.add("nemesis")  # even with everybody but the strongest, whom it beats
+    for other in "abcd":
+        payoff.record("nemesis", other, 200, 0, 200)
+    payoff.record("nemesis", "e", 380, 0, 20)
+    after = cycles(payoff)
+    assert after.share > 10.0 * after.chance
+
+
+def test_a_league_that_has_not_played_is_refused():
+    with pytest.raises(ValueError, match="expected at least one game"):
+        cycles(Payoff(["a", "b"]))

@@ -46,7 +46,7 @@ class Strength(nn.Module):
         self.points = nn.Parameter(torch.tensor(1000.0))
 
 
-class Club:
+class FakeEnv:
     """Stands for env and agent: games are results, without aircraft."""
 
     episode_keys = ("return", "draw", "loss", "_opponent", "win")
@@ -80,13 +80,13 @@ class Club:
         return TensorDict({"next": ahead}, batch_size=[len(games), 1])
 
 
-def league(club=None, *, on=True, **changes):
-    """A league whose lesson has begun, and its club."""
-    club = club or Club()
+def league(env=None, *, on=True, **changes):
+    """A league whose lesson has begun, and its env."""
+    env = env or FakeEnv()
     found = SelfPlay(**(OPTIONS | changes))
-    found.attach(club, club)
+    found.attach(env, env)
     found.play(on=on)
-    return found, club
+    return found, env
 
 
 def games_of(payoff):
