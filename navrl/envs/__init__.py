@@ -1,4 +1,4 @@
-"""TorchRL skins over the simulators."""
+"""Worlds: one folder each, with its env, rewards, observations and simulator."""
 
 import importlib
 from typing import Any
@@ -12,19 +12,11 @@ _MODULES = {
     "VmasTeamEnv": "navrl.envs.external.vmas",
     "WeightedReward": "navrl.envs.core.rewards",
 }
-__all__ = [
-    "AliceAndBobEnv",
-    "CombatEnv",
-    "CoverageEnv",
-    "NavigationEnv",
-    "SharedReward",
-    "VmasTeamEnv",
-    "WeightedReward",
-]
+__all__ = [*_MODULES]  # noqa: PLE0604  (names, as it wants)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is asked for, so that a simulator can be imported without TorchRL."""
+    """Import a class on first access, so that simulators can be imported without TorchRL."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""The payoff matrix: how often each player of a league beat each other one."""
+"""The payoff matrix of a league: wins, draws and losses of every pair of players."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHORTEST_NAME = 8
 
 
 class Record(NamedTuple):
-    """What one player achieved against another."""
+    """The results of one player against another."""
 
     wins: int
     draws: int
@@ -19,12 +19,12 @@ class Record(NamedTuple):
 
     @property
     def games(self) -> int:
-        """All games of the two."""
+        """Return the number of games of the two."""
         return self.wins + self.draws + self.losses
 
     @property
     def score(self) -> float:
-        """Wins, where a draw is half a win."""
+        """Return the wins, where a draw is half a win."""
         return self.wins + 0.5 * self.draws
 
 
@@ -40,11 +40,11 @@ class Payoff:
 
     @property
     def players(self) -> tuple[str, ...]:
-        """All names, in order."""
+        """Return all names, in order."""
         return tuple(self._players)
 
     def add(self, player: str) -> None:
-        """Append a player who has not played yet."""
+        """Append a player without games."""
         if player in self._players or not player or not player.isprintable():
             raise ValueError(
                 f"player {player!r} cannot be added; expected a name that can be printed "
@@ -75,47 +75,51 @@ class Payoff:
         self._records[column, row] = Record(new.losses, new.draws, new.wins)
 
     def results(self, row: str, column: str) -> Record:
-        """All games of the two as `row` saw them."""
+        """Return all games of the two from the view of `row`."""
         self._require(row, column)
         return self._records.get((row, column), Record(0, 0, 0))
 
     def games(self, player: str) -> int:
-        """All games of a player."""
+        """Return the number of games of a player."""
         return sum(self.results(player, other).games for other in self._players)
 
     def score(self, row: str, column: str, *, prior_games: float = 2.0) -> float:
-        """Score per game after `prior_games` imagined draws; 0.5 where nothing is known."""
+        """Return the score per game after `prior_games` imagined draws; 0.5 without any game."""
         record = self.results(row, column)
         games = record.games + prior_games
         return (record.score + 0.5 * prior_games) / games if games else 0.5
 
     def groups(self) -> list[list[str]]:
-        """Who can be compared with whom: no chain of games joins a group with another."""
+        """Return the groups within which players can be compared: no chain of games joins two groups."""
         groups: list[list[str]] = []
         for player in self._players:
             met = [
-                group for group in groups if any((player, one) in self._records for one in group)
+                group
+                for group in groups
+                if any((player, member) in self._records for member in group)
             ]
             groups = [group for group in groups if group not in met]
-            groups.append([player, *(one for group in met for one in group)])
+            groups.append([player, *(member for group in met for member in group)])
         place = self._players.index
-        return sorted((sorted(group, key=place) for group in groups), key=lambda one: place(one[0]))
+        return sorted(
+            (sorted(group, key=place) for group in groups), key=lambda members: place(members[0])
+        )
 
     def state_dict(self) -> dict[str, Any]:
-        """The players, and [row, column, wins, draws, losses] of every pair that has played."""
+        """Return the players, and [row, column, wins, draws, losses] of every pair with games."""
         pairs = combinations(self._players, 2)
         games = [[*pair, *self._records[pair]] for pair in pairs if pair in self._records]
         return {"players": list(self._players), "games": games}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become what `state_dict` described; a malformed state changes nothing."""
+        """Restore what state_dict returned; a malformed state changes nothing."""
         loaded = Payoff(state["players"])
         for row, column, wins, draws, losses in state["games"]:
             loaded.record(row, column, wins, draws, losses)
         self._players, self._records = loaded._players, loaded._records
 
     def table(self, width: int = 80) -> str:
-        """`win% (games)` of row against column; columns beyond `width` continue below."""
+        """Return `win% (games)` of row against column as text; columns beyond `width` continue below."""
         names = [_short(name, max(_SHORTEST_NAME, width // 4)) for name in self._players]
         numbers = _aligned([str(place) for place in range(1, len(names) + 1)], ">")
         labels = _aligned(["", *map(" ".join, zip(numbers, names, strict=True))], "<")
@@ -143,7 +147,7 @@ class Payoff:
 
 
 def _short(name: str, length: int) -> str:
-    """The name's two ends: names in a league often differ in their last digits only."""
+    """Return both ends of a long name: names in a league often differ in their last digits only."""
     if len(name) <= length:
         return name
     tail = (length - 2) // 2

@@ -1,1 +1,1 @@
-"""Two agents on a grid who open doors for each other."""
+"""Alice and Bob: agents on a grid that open doors for each other."""

@@ -1,19 +1,19 @@
-"""What is paid for diamonds."""
+"""Reward terms of Alice and Bob."""
 
 from torch import Tensor
 
 from navrl.envs.alice_and_bob.sim import GridParams, won
 from navrl.envs.core.rewards import Transition
 
-READS = GridParams  # what an env has that these terms read
+READS = GridParams  # the constants that these terms need
 
 
 def success(transition: Transition) -> Tensor:
-    """1 in the step that makes it both diamonds."""
+    """Reward the step in which both diamonds are collected."""
     return (won(transition.after) & ~won(transition.before)).float()
 
 
 def diamond(transition: Transition) -> Tensor:
-    """Diamonds collected in this step."""
+    """Reward every diamond, in the step in which it is collected."""
     first, second = transition.events.gained.float()
     return first + second

@@ -1,10 +1,10 @@
-"""Alice and Bob: agents on a walled grid open doors for each other; diamonds need a mate on a button.
+"""The simulator of Alice and Bob: agents on a walled grid; collecting a diamond needs a mate on a button.
 
 Rows and columns 1 .. size are free, around them is a wall. Button j lies opposite to diamond j: while one
 agent stands on the button, another that stands on the diamond collects it, for good. The team has won when
 both diamonds are collected. Agents do not collide. The env axis N is last everywhere.
 
-What a cell holds is a code: 0 free, 1 wall, then one for each agent, the two buttons, the two diamonds.
+The content of a cell is a code: 0 free, 1 wall, then one for each agent, the two buttons, the two diamonds.
 """
 
 from typing import NamedTuple
@@ -32,30 +32,30 @@ class GridParams(NamedTuple):
 
     @property
     def buttons(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Row and column of each."""
+        """Return row and column of each."""
         return (1, self.size), (1, 1)
 
     @property
     def diamonds(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Row and column of each."""
+        """Return row and column of each."""
         return (self.size, 1), (self.size, self.size)
 
     @property
     def num_codes(self) -> int:
-        """How many things a cell can hold."""
+        """Return the number of different contents of a cell."""
         return _FIRST_AGENT + self.num_agents + 2 * DIAMONDS
 
     def checked(self) -> "GridParams":
-        """The same, after a look at every number."""
+        """Return the same constants; raise ConfigError about the first one that cannot be."""
         require_whole("env.sim.num_agents", self.num_agents, 2, MAX_AGENTS)
-        least = 2 if self.num_agents <= 2**2 else 3  # everybody begins on a cell of his own
+        least = 2 if self.num_agents <= 2**2 else 3  # every agent begins on a cell of its own
         require_whole("env.sim.size", self.size, least, MAX_SIZE)
         require_whole("env.sim.horizon", self.horizon, 1, MAX_HORIZON)
         return self
 
 
 class GridState(NamedTuple):
-    """Where everybody stands, and what is collected."""
+    """Places of the agents, and the collected diamonds."""
 
     row: Tensor  # (A, N) int32
     column: Tensor  # (A, N) int32
@@ -64,13 +64,13 @@ class GridState(NamedTuple):
 
 
 class Events(NamedTuple):
-    """What happened in a step."""
+    """Events of a step."""
 
     gained: Tensor  # (2, N) bool, diamonds collected in this step
 
 
 def opening_state(params: GridParams, key: Tensor) -> GridState:
-    """Everybody on a free cell of his own, all arrangements equally likely."""
+    """Place every agent on a free cell of its own, all arrangements equally likely."""
     cells = params.size**2
     chosen: list[Tensor] = []
     taken: list[Tensor] = []  # the same in ascending order
@@ -91,7 +91,7 @@ def opening_state(params: GridParams, key: Tensor) -> GridState:
 
 
 def advance(params: GridParams, state: GridState, action: Tensor) -> tuple[GridState, Events]:
-    """Everybody moves by his action (A, N), unless into a wall; then diamonds are collected."""
+    """Move agents by their actions (A, N), unless into a wall; then collect diamonds."""
     east, south = action == _EAST, action == _SOUTH
     column = state.column + east.to(torch.int32) - (action == _WEST).to(torch.int32)
     row = state.row + south.to(torch.int32) - (action == _NORTH).to(torch.int32)
@@ -108,13 +108,13 @@ def advance(params: GridParams, state: GridState, action: Tensor) -> tuple[GridS
 
 
 def won(state: GridState) -> Tensor:
-    """Whether both diamonds are collected, bool (N,)."""
+    """Return True where both diamonds are collected, bool (N,)."""
     first, second = state.collected
     return first & second
 
 
 def codes_at(params: GridParams, state: GridState, row: Tensor, column: Tensor) -> Tensor:
-    """What the cells at row and column (K, N) or (K, 1) hold, int32 (K, N); the last agent is on top."""
+    """Return the codes of cells at row and column (K, N) or (K, 1), int32 (K, N), last agents on top."""
     inside = (row >= 1) & (row <= params.size) & (column >= 1) & (column <= params.size)
     code = torch.where(inside, _FREE, _WALL).to(torch.int32)
     below = _FIRST_AGENT + params.num_agents
@@ -130,7 +130,7 @@ def codes_at(params: GridParams, state: GridState, row: Tensor, column: Tensor) 
 
 
 def window(params: GridParams, state: GridState, me: int) -> Tensor:
-    """What is on the nine cells around agent `me`, row by row, int32 (9, N)."""
+    """Return the codes of the nine cells around agent `me`, row by row, int32 (9, N)."""
     step = torch.arange(-1, 2, dtype=torch.int32, device=state.row.device)
     row = state.row[me] + step.repeat_interleave(3).unsqueeze(-1)
     column = state.column[me] + step.repeat(3).unsqueeze(-1)
@@ -138,7 +138,7 @@ def window(params: GridParams, state: GridState, me: int) -> Tensor:
 
 
 def everything(params: GridParams, state: GridState) -> Tensor:
-    """What is on all cells and the wall, row by row, int32 ((size + 2)^2, N)."""
+    """Return the codes of all cells and the wall, row by row, int32 ((size + 2)^2, N)."""
     side = params.size + 2
     place = torch.arange(side, dtype=torch.int32, device=state.row.device)
     row, column = place.repeat_interleave(side).unsqueeze(-1), place.repeat(side).unsqueeze(-1)
@@ -150,7 +150,7 @@ def _at(row: Tensor, column: Tensor, place: tuple[int, int]) -> Tensor:
 
 
 def _inserted(ascending: list[Tensor], value: Tensor) -> list[Tensor]:
-    """The list with one more, in order again."""
+    """Return the ascending list with one more value."""
     found = []
     for other in ascending:
         found.append(torch.minimum(other, value))

@@ -1,1 +1,1 @@
-"""Shared by all envs: the batched env, weighted rewards, random numbers, compiling."""
+"""The parts that all worlds share: base class, rewards, specs, random numbers, packing, compiling."""

@@ -1,7 +1,7 @@
 """NamedTuples of env-last tensors, packed into one tensor per kind of number.
 
-A compiled call pays about a microsecond for every tensor that it takes or gives, more than the arithmetic of
-a row of a thousand envs. So the state of a simulator crosses the border of a graph as two or three tensors.
+A compiled call costs about a microsecond for every tensor that it takes or returns, more than the arithmetic
+of a row of a thousand envs. So the state of a simulator enters and leaves a graph as two or three tensors.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Packed = tuple[Tensor, ...]  # (rows, N) of each of these kinds; flags are int32
 
 
 class Packing:
-    """Where the leaves (..., N) of trees like `example` have their rows."""
+    """The rows of the leaves (..., N) in packed trees of the structure of `example`."""
 
     def __init__(self, example: Any) -> None:
         leaves, self._structure = pytree.tree_flatten(example)
@@ -29,7 +29,7 @@ class Packing:
             self._places.append((kind, place, leaf.shape, flag))
 
     def unpack(self, packed: Packed) -> Any:
-        """The tree of these rows; all but its flags are views."""
+        """Return the tree of these rows; all leaves but flags are views."""
         found = [packed[kind][place].view(shape) for kind, place, shape, _ in self._places]
         leaves = [
             leaf != 0 if flag else leaf
@@ -39,18 +39,18 @@ class Packing:
 
 
 def pack(tree: Any) -> Packed:
-    """The rows of all leaves, in their order; so a leaf may come as a tuple of its parts."""
+    """Return the rows of all leaves, in their order; so a leaf may also be a tuple of its parts."""
     rows: list[list[Tensor]] = [[] for _ in _KINDS]
     for leaf in pytree.tree_leaves(tree):
         kind = _kind(leaf)
         rows[kind].append(leaf.reshape(-1, leaf.shape[-1]).to(_KINDS[kind]))
-    for some, dtype in zip(rows, _KINDS, strict=True):
-        some.append(leaf.new_empty(0, leaf.shape[-1], dtype=dtype))  # there may be no other
-    return tuple(torch.cat(some) for some in rows)
+    for kind_rows, dtype in zip(rows, _KINDS, strict=True):
+        kind_rows.append(leaf.new_empty(0, leaf.shape[-1], dtype=dtype))  # a kind may have no rows
+    return tuple(torch.cat(kind_rows) for kind_rows in rows)
 
 
 def _kind(leaf: Tensor) -> int:
-    """Which of the packed tensors holds it."""
+    """Return the number of the packed tensor that holds the leaf."""
     stored = torch.int32 if leaf.dtype == torch.bool else leaf.dtype
     if stored not in _KINDS:
         raise TypeError(f"a leaf of {leaf.dtype}; expected {_KINDS} or bool; change its type")

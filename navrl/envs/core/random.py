@@ -7,7 +7,7 @@ batch size, in any order, on any device.
 import torch
 from torch import Tensor
 
-# Streams: what a number is drawn for.
+# Streams: numbers for different purposes are independent.
 SCENARIO, SCRIPT, LEAGUE, MIXTURE, WORLD, MOVING, NOISE, USERS, SHADOW, WALK = range(10)
 
 
@@ -21,12 +21,12 @@ _MIX_2 = _signed(0x94D049BB133111EB)
 
 
 def _shift_right(value: Tensor, bits: int) -> Tensor:
-    """Logical shift; torch shifts signed integers arithmetically."""
+    """Shift logically; torch shifts signed integers arithmetically."""
     return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def mix(value: Tensor) -> Tensor:
-    """One splitmix64 round on int64."""
+    """Hash int64 by one step of splitmix64."""
     value = value + _GOLDEN
     value = (value ^ _shift_right(value, 30)) * _MIX_1
     value = (value ^ _shift_right(value, 27)) * _MIX_2
@@ -34,12 +34,12 @@ def mix(value: Tensor) -> Tensor:
 
 
 def episode_key(seed: Tensor, env_id: Tensor, episode: Tensor) -> Tensor:
-    """The key of one episode of one env; int64, shape of env_id."""
+    """Return the key of one episode of every env; int64, shape of env_id."""
     return mix(mix(mix(seed) ^ env_id) ^ episode)
 
 
 def uniform(key: Tensor, stream: int, count: int) -> Tensor:
-    """`count` numbers in [0, 1) for every key, float32 (count, N)."""
+    """Draw `count` numbers in [0, 1) for every key, float32 (count, N)."""
     stream_key = mix(key ^ stream)
     index = torch.arange(count, device=key.device).unsqueeze(-1)
     bits = mix(stream_key.unsqueeze(0) ^ index)
@@ -50,9 +50,9 @@ _COARSE_BITS = 12
 
 
 def coarse(key: Tensor, stream: int, step: Tensor, count: int, parts: int) -> tuple[Tensor, ...]:
-    """`parts` times float32 (count, N): multiples of 1/4096 in [0, 1), for every key and step (N,).
+    """Draw `parts` times float32 (count, N): multiples of 1/4096 in [0, 1), for every key and step (N,).
 
-    One hash gives all parts of a place, which is what a simulator of many bodies can afford every step.
+    One hash yields all parts, which keeps draws in every step of many moving objects affordable.
     """
     if parts * _COARSE_BITS > 64:
         raise ValueError(f"parts = {parts}; expected at most 5, for 64 bits in all; draw twice")

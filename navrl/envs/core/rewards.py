@@ -1,4 +1,4 @@
-"""A reward is a sum of named terms; every term is logged under its name."""
+"""Rewards as weighted sums of named terms; every term is logged under its name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,15 +13,15 @@ from navrl.envs.core.weights import Coefficients
 
 
 class Transition(NamedTuple):
-    """One step of N envs, as the simulator knows it."""
+    """One step of N envs, in the terms of the simulator."""
 
     params: Any
     before: Any
     after: Any
     events: Any
-    terminated: Tensor  # bool (N,), the fight is over
-    truncated: Tensor  # bool (N,), cut before it was over; never where terminated
-    team: int = 0  # whose reward it is
+    terminated: Tensor  # bool (N,), the episode is over
+    truncated: Tensor  # bool (N,), cut by a time limit; never where terminated
+    team: int = 0  # the rewarded side
 
 
 Term = Callable[[Transition], Tensor]
@@ -29,14 +29,14 @@ Term = Callable[[Transition], Tensor]
 
 @runtime_checkable
 class Prepared(Protocol):
-    """A term that holds tensors, made once the simulator and the device are known."""
+    """A term that holds tensors, built once the simulator and the device are known."""
 
     def prepare(self, params: Any, device: torch.device | str) -> None:
-        """Make them."""
+        """Build the tensors."""
 
 
 class WeightedReward:
-    """Calls every term and weighs it."""
+    """The sum of all terms, each times its weight."""
 
     def __init__(self, *, terms: Mapping[str, Term], weights: Mapping[str, float]) -> None:
         self.terms = dict(terms)
@@ -44,15 +44,15 @@ class WeightedReward:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Term names, in the order of the parts."""
+        """Return the names of the terms, in the order of the parts."""
         return self.weights.names
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Weigh the terms like this from now on; one number for every term."""
+        """Use these weights from now on; one number for every term."""
         self.weights.set(weights)
 
     def prepare(self, params: Any, device: torch.device | str) -> None:
-        """Live on this device, and let the terms make what they hold."""
+        """Move to this device, and let the terms build their tensors."""
         self.weights.to(device)
         for name, term in self.terms.items():
             require_reads(f"reward term '{name}'", getattr(term, "func", term), params)
@@ -60,7 +60,7 @@ class WeightedReward:
                 term.prepare(params, device)
 
     def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
-        """The reward (N,), and the weighted part of each term."""
+        """Return the reward (N,), and the weighted part of each term."""
         return _with_total(transition, self._weighted(transition))
 
     def _weighted(self, transition: Transition) -> list[Tensor]:
@@ -70,14 +70,14 @@ class WeightedReward:
 
 
 class SharedReward(WeightedReward):
-    """Terms that give every agent's part, rows (A, N); the team's reward is their sum."""
+    """The sum of terms that return every agent's part, rows (A, N); the team's reward adds the agents up."""
 
     def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
-        """The team's reward (N,), and the weighted part of each term."""
+        """Return the team's reward (N,), and the weighted part of each term."""
         return _with_total(transition, [added(rows) for rows in self._weighted(transition)])
 
     def shares(self, transition: Transition) -> Tensor:
-        """Every agent's part in the team's reward, (A, N)."""
+        """Return every agent's part in the team's reward, (A, N)."""
         return added(torch.stack(self._weighted(transition)))
 
 

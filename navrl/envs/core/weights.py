@@ -1,4 +1,4 @@
-"""Named numbers that a curriculum changes while the run goes on: of reward terms, of what is drawn."""
+"""Named weights that a curriculum changes during a run: of reward terms, and of random choices."""
 
 import itertools
 import math
@@ -7,41 +7,41 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require
+
 
 class Coefficients:
-    """One number per name, in a tensor that is written in place, so that no compiled step is remade."""
+    """One number per name, in a tensor that is written in place, so that no step is compiled anew."""
 
     def __init__(self, *, names: Iterable[str], weights: Mapping[str, float], setting: str) -> None:
         self.names = tuple(names)
-        self.setting = setting  # the option that a complaint names
+        self.setting = setting  # the option that an error names
         self.tensor = torch.tensor(self._numbers(weights), dtype=torch.float32)  # (names,)
 
     def set(self, weights: Mapping[str, float]) -> None:
-        """From now on these; one for every name."""
+        """Use these numbers from now on; one for every name."""
         self.tensor.copy_(torch.tensor(self._numbers(weights), dtype=torch.float32))
 
     def to(self, device: torch.device | str) -> None:
-        """Live on this device."""
+        """Move to this device."""
         self.tensor = self.tensor.to(device)
 
     def _numbers(self, weights: Mapping[str, float]) -> list[float]:
-        """What the tensor holds, in the order of the names."""
+        """Return the content of the tensor, in the order of the names."""
         usable = all(_is_number(weight) for weight in weights.values())
         self._require(weights, usable, f"one finite number for each of {sorted(self.names)}")
         return [float(weights[name]) for name in self.names]
 
     def _require(self, weights: Mapping[str, float], usable: bool, expected: str) -> None:
-        if set(weights) != set(self.names) or not usable:
-            raise ValueError(
-                f"{self.setting} = {dict(weights)}; expected {expected}; change {self.setting}"
-            )
+        fits = set(weights) == set(self.names) and usable
+        require(fits, self.setting, dict(weights), expected)
 
 
 class Weights(Coefficients):
-    """How often each name is drawn, relative to the others; the tensor holds the upper edges in [0, 1]."""
+    """Relative frequencies by which names are drawn; the tensor holds the upper edges in [0, 1]."""
 
     def choose(self, draw: Tensor) -> Tensor:
-        """The index of a name for every draw in [0, 1), int32."""
+        """Return the index of a name for every draw in [0, 1), int32."""
         index = torch.zeros_like(draw, dtype=torch.int32)
         for edge in self.tensor[:-1].unbind():
             index = index + (draw >= edge).to(torch.int32)

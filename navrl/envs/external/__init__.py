@@ -1,1 +1,1 @@
-"""Worlds from elsewhere."""
+"""Worlds from other libraries."""

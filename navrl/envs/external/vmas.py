@@ -1,7 +1,7 @@
-"""Scenarios of VMAS, a simulator from elsewhere, under the keys of our teams: an outside check of agents.
+"""Scenarios of the simulator VMAS under the keys of our team envs, as an independent check of agents.
 
-Its agents, if they are of one kind, are the group "agents"; each is paid on its own, the team gets their
-mean, and a centralised critic is told what everybody is told.
+Agents of one kind are the group "agents"; each has a reward of its own, the team's reward is their mean, and
+a centralised critic observes what all agents observe.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from torchrl.envs.utils import MarlGroupMapType
 from navrl.config.checks import require_choice, require_whole
 from navrl.envs.core import specs
 
-_LEAF = "told"  # all that an agent is told
+_LEAF = "features"  # the whole observation of an agent
 _INSTALL = "env=vmas needs VMAS, which is not installed; pip install 'navrl[interop]'"
 
 
@@ -54,7 +54,7 @@ class VmasTeamEnv(EnvBase):
         super().__init__(device=torch.device(device), batch_size=[num_envs])
         self._horizon, self._first_env_id = horizon, first_env_id
         self._inner = _built(vmas_scenario, options, num_envs, self.device)
-        self._luck: list[Any] = [*self._shared_luck]
+        self._random_state: list[Any] = [*self._global_random_state]
         self._set_seed(seed)
         self._totals = torch.zeros(num_envs, 2, device=self.device)  # return, length
         self._declare()
@@ -79,33 +79,33 @@ class VmasTeamEnv(EnvBase):
         self.full_done_spec = specs.done_spec(shape, device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        with self._own_luck():
+        with self._own_random_state():
             stepped = self._inner._step(tensordict)
         own = stepped.get(("agents", "reward"))
         reward = own.mean(1)
         self._totals = self._totals + torch.cat([reward, torch.ones_like(reward)], -1)
         terminated = stepped.get("terminated")
         truncated = (self._totals[:, 1:] >= self._horizon) & ~terminated
-        told = self._told(stepped)
-        told.get("agents").set("reward", own)
-        told.update({"reward": reward, "terminated": terminated, "truncated": truncated})
-        return told.set("done", terminated | truncated)
+        frame = self._renamed(stepped)
+        frame.get("agents").set("reward", own)
+        frame.update({"reward": reward, "terminated": terminated, "truncated": truncated})
+        return frame.set("done", terminated | truncated)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)
         everyone = torch.ones(*self.batch_size, 1, dtype=torch.bool, device=self.device)
         chosen = everyone if mask is None else mask.reshape(everyone.shape)
-        asked = TensorDict({"_reset": chosen}, batch_size=self.batch_size, device=self.device)
-        with self._own_luck():
-            begun = self._inner._reset(asked)
+        request = TensorDict({"_reset": chosen}, batch_size=self.batch_size, device=self.device)
+        with self._own_random_state():
+            begun = self._inner._reset(request)
         self._totals = torch.where(chosen, 0.0, self._totals)
-        told = self._told(begun)
+        frame = self._renamed(begun)
         for flag in ("done", "terminated", "truncated"):
-            told.set(flag, torch.zeros_like(everyone))
-        return told
+            frame.set(flag, torch.zeros_like(everyone))
+        return frame
 
-    def _told(self, frame: TensorDictBase) -> TensorDict:
-        """What everybody is told, under our keys."""
+    def _renamed(self, frame: TensorDictBase) -> TensorDict:
+        """Return the observations of all agents under our keys."""
         seen: Tensor = frame.get(("agents", "observation")).float()
         group = seen.shape[:2]
         observation = TensorDict({_LEAF: seen}, batch_size=group)
@@ -114,30 +114,30 @@ class VmasTeamEnv(EnvBase):
         return TensorDict(leaves, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Other episodes from the next reset on."""
-        with self._own_luck():
+        """Play the episodes of this seed from the next reset on."""
+        with self._own_random_state():
             self._inner._env.seed(int(seed or 0) + self._first_env_id)
 
     @property
-    def _shared_luck(self) -> list[Any]:
-        """The states of random number generators that VMAS has for all simulations of a process."""
+    def _global_random_state(self) -> list[Any]:
+        """Return the states of the generators that VMAS shares among all simulations of a process."""
         shared: list[Any] = self._inner._env.vmas_random_state
         return shared
 
     @contextlib.contextmanager
-    def _own_luck(self) -> Iterator[None]:
-        """An evaluation draws nothing from what training draws from."""
-        shared = self._shared_luck
-        others, shared[:] = [*shared], self._luck
+    def _own_random_state(self) -> Iterator[None]:
+        """Use generators of this env inside the context, so that an evaluation does not change training."""
+        shared = self._global_random_state
+        others, shared[:] = [*shared], self._random_state
         yield
-        self._luck, shared[:] = [*shared], others
+        self._random_state, shared[:] = [*shared], others
 
     def runtime_state(self) -> dict[str, Any]:
-        """Nothing: what a scenario remembers is its own affair."""
+        """Return nothing, because the simulator cannot be saved."""
         return {}
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
-        """Refused, because a run could not go on where it was."""
+        """Raise, because the simulator cannot be restored."""
         raise ValueError(
             "a run in env=vmas cannot be resumed, because its simulator cannot be saved; expected another "
             "env; start a new run, or evaluate this one"
@@ -145,7 +145,7 @@ class VmasTeamEnv(EnvBase):
 
 
 def _built(scenario: str, options: Mapping[str, Any], num_envs: int, device: Any) -> VmasEnv:
-    """TorchRL's wrapper around the scenario."""
+    """Build TorchRL's wrapper around the scenario."""
     try:
         import vmas
     except ImportError as error:
@@ -167,7 +167,7 @@ def _built(scenario: str, options: Mapping[str, Any], num_envs: int, device: Any
     )
     if inner.het_specs:
         raise ValueError(
-            f"env.vmas_scenario = {scenario!r} has agents of several kinds; expected agents that are told "
-            "and do alike; change env.vmas_scenario or env.options"
+            f"env.vmas_scenario = {scenario!r} has agents of several kinds; expected agents with equal "
+            "observations and actions; change env.vmas_scenario or env.options"
         )
     return inner

@@ -67,7 +67,7 @@ def test_raw_is_the_originals_layout():
     state = state_at(params, rows(DRONES), rows(USERS))._replace(step=torch.tensor([2]).int())
     leaves, critic = told(Raw(), params, state)
     drones, users = ([*itertools.chain(*places)] for places in (DRONES, USERS))
-    assert leaves["told"][1, :, 0].tolist() == [*DRONES[1], *users, *drones, 0.25]
+    assert leaves["places"][1, :, 0].tolist() == [*DRONES[1], *users, *drones, 0.25]
     assert critic[:, 0].tolist() == [*drones, *users, 0.25]
 
 
@@ -75,7 +75,7 @@ def test_raw_is_the_originals_layout():
 def test_raw_has_the_originals_size(env, size):
     kind = Raw()
     kind.prepare(params_of(env), "cpu")
-    assert (kind.leaves, kind.state_size) == ({"told": (size,)}, 116)
+    assert (kind.leaves, kind.state_size) == ({"places": (size,)}, 116)
 
 
 def test_relative_by_hand():

@@ -35,8 +35,8 @@ def test_it_keeps_the_specs_that_it_declares():
 def test_keys_rewards_and_endings():
     env = make("env.horizon=5", "+env.options.n_agents=4")
     frames = env.rollout(12, break_when_any_done=False)
-    assert frames["agents", "observation", "told"].shape[:3] == (3, 12, 4)
-    assert frames["state"].shape[-1] == 4 * frames["agents", "observation", "told"].shape[-1]
+    assert frames["agents", "observation", "features"].shape[:3] == (3, 12, 4)
+    assert frames["state"].shape[-1] == 4 * frames["agents", "observation", "features"].shape[-1]
     own = frames["next", "agents", "reward"]
     assert own.shape == (3, 12, 4, 1)
     torch.testing.assert_close(frames["next", "reward"], own.mean(2))

@@ -1,4 +1,4 @@
-"""Drones as base stations: they fly where many users can hear them, and none disturbs the other.
+"""The simulator of drones as base stations: motion, links to users, and the network to the ground.
 
 Drones are numbered along n, users along m; the env axis N is last everywhere.
 """
@@ -28,21 +28,19 @@ _AXES = 3
 
 
 class Service(NamedTuple):
-    """What every drone does for its users, fields (n, N)."""
+    """The service of every drone, fields (n, N)."""
 
-    load: Tensor  # how many they are
-    quality: Tensor  # the sum of how good their links are, each 0 to 1
-    rate_mbps: Tensor  # the sum of what the links carry that have the whole band
+    load: Tensor  # users
+    quality: Tensor  # the sum over its users' links, each 0 to 1
+    rate_mbps: Tensor  # the sum of the capacities, as if every link had the whole band
 
 
 class CoverageState(NamedTuple):
-    """Where everybody is, and how well the users are served there."""
+    """Positions of drones and users, and the resulting service."""
 
     position: Tensor  # (3, n, N) metres
     users: Users
-    shadow: (
-        Tensor  # (2, n, m, N) standard normal, of this episode; no rows where nothing is shadowed
-    )
+    shadow: Tensor  # (2, n, m, N) standard normal, of this episode; no rows without shadowing
     service: Service
     network: Network
     step: Tensor  # (N,) int32
@@ -50,7 +48,7 @@ class CoverageState(NamedTuple):
 
 
 def opening_state(params: CoverageParams, key: Tensor) -> CoverageState:
-    """Drones and users at random places."""
+    """Return drones and users at random places."""
     shares = random.uniform(key, random.SCENARIO, _AXES * params.num_drones)
     x, y, z = shares.view(_AXES, params.num_drones, -1)
     low, high = params.height_m
@@ -62,7 +60,7 @@ def opening_state(params: CoverageParams, key: Tensor) -> CoverageState:
 
 
 def advance(params: CoverageParams, state: CoverageState, action: Tensor) -> CoverageState:
-    """Drones fly by action (3, n, N) in parts of their highest speed, within the box."""
+    """Fly the drones by action (3, n, N) in parts of their highest speed, within the box."""
     way_m = action.clamp(-1.0, 1.0) * (params.max_speed_mps * params.step_s)
     x, y, z = (state.position + way_m).unbind()
     side_m = params.side_m
@@ -82,7 +80,7 @@ def served(
     step: Tensor,
     key: Tensor,
 ) -> CoverageState:
-    """The state with everybody there: who serves whom is a matter of places alone."""
+    """Return the state with drones and users there; the service depends on places alone."""
     radio, drones = params.radio, position.shape[1]
     sinr = links_sinr_db(params, position, users.place, shadow)
     server, level = associate(sinr, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users)
@@ -96,7 +94,7 @@ def served(
 
 
 def without_each(params: CoverageParams, state: CoverageState) -> CoverageState:
-    """The same moment without one of the drones: without drone i it is env i N + e of (n N)."""
+    """Return the state without one of the drones: without drone i it is env i N + e of (n N)."""
     drones = state.position.shape[1]
     number = torch.arange(drones, device=state.position.device).unsqueeze(1)
     other = torch.arange(drones - 1, device=state.position.device)
@@ -111,7 +109,7 @@ def without_each(params: CoverageParams, state: CoverageState) -> CoverageState:
 def links_sinr_db(
     params: CoverageParams, position: Tensor, place: Tensor, shadow: Tensor
 ) -> Tensor:
-    """Signal to interference and noise of every drone at every user, (n, m, N)."""
+    """Return signal to interference and noise of every drone at every user, (n, m, N)."""
     apart = (position[:2].unsqueeze(2) - place.unsqueeze(1)).square()
     level_m2, height_m = apart[0] + apart[1], position[2].unsqueeze(1)
     distance_m = (level_m2 + height_m.square()).sqrt()
@@ -120,12 +118,12 @@ def links_sinr_db(
 
 
 def connected(state: CoverageState) -> Tensor:
-    """Users that are served, (N,)."""
+    """Return the number of served users, (N,)."""
     return added(state.service.load)
 
 
 def _shadow(params: CoverageParams, key: Tensor) -> Tensor:
-    """The luck of every link in this episode."""
+    """Draw the shadowing of every link for an episode."""
     shape = (SHADOW_PARTS, params.num_drones, params.num_users)
     if not params.radio.shadowed:
         return torch.zeros(0, *shape[1:], key.shape[0], device=key.device)

@@ -1,7 +1,7 @@
-"""How much serving users is worth: at random places, and at the best that a search has found.
+"""Rewards at random places and at the best places that a search has found, to normalise scores by.
 
-Rewards per step of five drones and fifty users, by the channel and the placement of the users. The search is
-the cross-entropy method over the drones' places, one layout at a time, so "best" is a bound from below.
+Rewards are per step of five drones and fifty users, by the channel and the placement of the users. The search
+is the cross-entropy method over the drones' places, one layout at a time, so "best" is a bound from below.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from navrl.envs.coverage.sim.radio import Radio
 
 
 class Anchors(NamedTuple):
-    """A normalised score is 0 at the one and 1 at the other."""
+    """The rewards that a normalised score maps to 0 and 1."""
 
     random: float
     best: float
@@ -51,7 +51,7 @@ _ORIGINAL = Backhaul(((500.0, 500.0, 30.0),), 20.0, 30.0, 0.0, 3, "original", Fa
 
 
 def anchors(params: CoverageParams, weights: dict[str, float]) -> Anchors | None:
-    """Those of a simulator and reward for which they were measured, else None."""
+    """Return the anchors of a simulator and reward for which they were measured, else None."""
     relayed = isinstance(params.backhaul, Backhaul)
     case = _Case(relayed, params.radio.channel, params.users)
     sizes = (params.num_drones, params.num_users, params.side_m, *params.height_m)
@@ -66,6 +66,6 @@ def anchors(params: CoverageParams, weights: dict[str, float]) -> Anchors | None
 
 
 def _plain(backhaul: Backhaul) -> Backhaul:
-    """With places that can be compared, whatever YAML has made of them."""
+    """Return the same with stations as tuples of floats, which can be compared."""
     places = tuple(tuple(float(at) for at in place) for place in backhaul.stations)
     return backhaul._replace(stations=places)

@@ -1,4 +1,4 @@
-"""Users on the ground: where they are when an episode begins, and how they walk."""
+"""Users on the ground: their places when an episode begins, and their walks."""
 
 import math
 from typing import NamedTuple
@@ -14,14 +14,14 @@ _CLUSTERS, _CLUSTER_USERS, _CLUSTER_SIGMA = 5, 10, 0.1  # at most; one more for 
 
 
 class Users(NamedTuple):
-    """Where they are and where they go, metres; no rows of goals where nobody walks."""
+    """Places and goals, metres; no rows of goals if users stand."""
 
     place: Tensor  # (2, m, N)
     goal: Tensor  # (2, m or 0, N)
 
 
 def placed(placement: str, key: Tensor, *, count: int, side_m: float, walking: bool) -> Users:
-    """`count` users for every key, on a square of this side."""
+    """Place `count` users for every key on a square of this side."""
     shares = random.uniform(key, random.USERS, 4 * count).view(4, count, -1)
     place = shares[:2] * side_m
     if placement == "hotspot":
@@ -32,7 +32,7 @@ def placed(placement: str, key: Tensor, *, count: int, side_m: float, walking: b
 
 
 def walked(users: Users, key: Tensor, step: Tensor, *, way_m: float, side_m: float) -> Users:
-    """Everybody `way_m` nearer to his goal; who is there chooses another anywhere."""
+    """Move users by `way_m` towards their goals; a user that arrives gets another goal."""
     ahead = users.goal - users.place
     left = ahead.square().sum(0).sqrt()
     place = users.place + ahead * (way_m / left.clamp_min(way_m))
@@ -42,7 +42,7 @@ def walked(users: Users, key: Tensor, step: Tensor, *, way_m: float, side_m: flo
 
 
 def _hotspot(shares: Tensor, side_m: float) -> Tensor:
-    """Most of them around the middle, nearer ones denser; the rest anywhere."""
+    """Place most users around the middle, denser near it, and the rest anywhere."""
     hot = int(shares.shape[1] * _HOT_SHARE)
     radius = shares[2, :hot] * (side_m * _HOT_RADIUS)
     turn = shares[3, :hot] * (2.0 * math.pi)
@@ -51,7 +51,7 @@ def _hotspot(shares: Tensor, side_m: float) -> Tensor:
 
 
 def _clusters(shares: Tensor, key: Tensor, side_m: float) -> Tensor:
-    """Around a few places anywhere, normally distributed, equally many around each."""
+    """Place users around a few random centres, normally distributed, equally many around each."""
     count = shares.shape[1]
     clusters = min(_CLUSTERS, count // _CLUSTER_USERS + 1)
     centres = random.uniform(random.mix(key), random.USERS, 2 * clusters).view(2, clusters, -1)
@@ -60,7 +60,7 @@ def _clusters(shares: Tensor, key: Tensor, side_m: float) -> Tensor:
 
 
 def normal(shares: Tensor) -> Tensor:
-    """Two standard normal numbers (2, ...) from two in [0, 1)."""
+    """Return two standard normal numbers (2, ...) from two in [0, 1)."""
     length = (-2.0 * (1.0 - shares[0]).log()).sqrt()
     turn = shares[1] * (2.0 * math.pi)
     return torch.stack([length * turn.cos(), length * turn.sin()])
