@@ -1,4 +1,4 @@
-"""All of a run's loggers as one, where none of them can end the run."""
+"""All loggers of a run as one; an exception in a logger never ends the run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from navrl.loggers.base import Logger, MirrorFactory
+from navrl.contracts import Logger
 from navrl.loggers.console import NO_WORDS, ConsoleLogger
 from navrl.loggers.jsonl import JsonlLogger
+from navrl.loggers.null import NullLogger
 
 _LOG = logging.getLogger(__name__)
 _RESERVED = {"iteration", "frames"}
 
 
-class Loggers(Logger):
-    """metrics.jsonl, the console and the chosen mirrors, each behind its own fence."""
+class MirrorFactory(Protocol):
+    """A partial from conf/logger; the other arguments are known only when a run starts."""
+
+    def __call__(self, *, directory: Path, name: str, config: Mapping[str, Any]) -> Logger:
+        """Return the logger of the run in `directory`."""
+
+
+class Loggers:
+    """The loggers metrics.jsonl, console and the chosen mirrors, each behind its own fence."""
 
     def __init__(
         self, *, jsonl: Logger, console: ConsoleLogger, mirrors: Mapping[str, Logger]
@@ -43,18 +51,18 @@ class Loggers(Logger):
         mirrors: Sequence[MirrorFactory],
         words: Mapping[str, Sequence[str]] = NO_WORDS,
     ) -> Self:
-        """Loggers of the run in `directory`; a missing package or a wrong option raises here."""
+        """Open the loggers of the run in `directory`; a missing package or a wrong option raises here."""
         jsonl = JsonlLogger(directory=directory)
         screen = ConsoleLogger(total=total, headline=headline, words=words, style=console)
         built: dict[str, Logger] = {}
         for factory in mirrors:
-            mirror = _build(partial(factory, directory=directory, name=name, config=config))
+            mirror = _open_mirror(factory, directory, name, config)
             label = type(mirror).__name__
             built[f"{label} {len(built) + 1}" if label in built else label] = mirror
         return cls(jsonl=jsonl, console=screen, mirrors=built)
 
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
-        """Record one iteration everywhere; tensors of one element are welcome."""
+        """Record one iteration in all loggers; tensors of one element are accepted."""
         clash = _RESERVED & metrics.keys()
         if clash:
             raise ValueError(f"metric names {sorted(clash)} are reserved for the record's place")
@@ -62,37 +70,37 @@ class Loggers(Logger):
         self._each(lambda sink: sink.log(plain, iteration=iteration, frames=frames))
 
     def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
-        """Record everywhere what has become known of an earlier iteration."""
+        """Record metrics of an earlier iteration in all loggers."""
         self._each(lambda sink: sink.late(metrics, iteration, frames))
 
     def note(self, text: str) -> None:
-        """Print a sentence for the user without tearing a live table."""
+        """Print a sentence for the user without damaging a live table."""
         self._fences[1].call(lambda _: self._console.note(text))
 
     def summary(self, metrics: Mapping[str, float]) -> None:
-        """Record the numbers the whole run is judged by."""
+        """Record the numbers that judge the whole run."""
         plain = {key: float(number) for key, number in metrics.items()}
         self._each(lambda sink: sink.summary(plain))
 
     def truncate_after(self, frames: int) -> None:
-        """Forget what was logged beyond the frames a resumed run restarts from."""
+        """Remove what was logged beyond the frames from which a run resumes."""
         self._each(lambda sink: sink.truncate_after(frames))
 
     def state_dict(self) -> dict[str, Any]:
-        """The loggers' states by name."""
+        """Return the states of the loggers by name."""
         states: dict[str, Any] = {}
         for fence in self._fences:
             fence.call(partial(_keep_state, states, fence.name))
         return states
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Give each logger its state; one that was not there before starts afresh."""
+        """Restore each logger's state; a logger without one starts afresh."""
         for fence in self._fences:
             if fence.name in state:
                 fence.call(partial(_restore_state, state[fence.name]))
 
     def close(self) -> None:
-        """Close every logger and say which of them lost something."""
+        """Close every logger and report those that failed."""
         self._each(lambda sink: sink.close())
         for fence in self._fences:
             fence.report()
@@ -114,24 +122,19 @@ class Loggers(Logger):
 
 
 class _Fence:
-    """Counts and reports a logger's exceptions instead of passing them on."""
+    """A guard that counts and reports a logger's exceptions instead of raising them."""
 
-    def __init__(
-        self, name: str, sink: Logger, *, loud: bool, fatal: tuple[type[Exception], ...] = ()
-    ) -> None:
+    def __init__(self, name: str, sink: Logger, *, loud: bool) -> None:
         self.name = name
         self._sink = sink
         self._loud = loud
-        self._fatal = fatal
         self._failures = 0
 
     def call(self, action: Callable[[Logger], None]) -> None:
         try:
             action(self._sink)
-        except self._fatal:
-            raise
-        # A sink is anybody's code on anybody's disk and network: whatever it raises costs a
-        # line of a log, and must not cost the days of training behind it.
+        # Loggers depend on disks, networks and foreign code: an exception in them costs a line of a log,
+        # and must not end days of training.
         except Exception as error:  # noqa: BLE001
             self._failures += 1
             self._warn(error)
@@ -144,7 +147,7 @@ class _Fence:
     def _warn(self, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"
         if self._loud:
-            # the record of truth: said again and again, ever more rarely (1, 2, 4, 8 ...)
+            # the record of the run: report failures 1, 2, 4, 8, ...
             if self._failures & (self._failures - 1) == 0:
                 _LOG.error("%s CANNOT BE WRITTEN, the run goes on: %s", self.name, text)
         elif self._failures == 1:
@@ -161,9 +164,15 @@ def _restore_state(state: Mapping[str, Any], sink: Logger) -> None:
     sink.load_state_dict(state)
 
 
-def _build(factory: Callable[[], Logger]) -> Logger:
-    """The mirror; a Null one with a warning where the machine, not the user, is at fault."""
-    built: list[Logger] = [Logger()]
-    fence = _Fence("the logger", built[0], loud=False, fatal=(ImportError, TypeError, ValueError))
-    fence.call(lambda _: built.append(factory()))
-    return built[-1]
+def _open_mirror(
+    factory: MirrorFactory, directory: Path, name: str, config: Mapping[str, Any]
+) -> Logger:
+    """Return the mirror, or a NullLogger and a warning if the machine is at fault and not an option."""
+    try:
+        return factory(directory=directory, name=name, config=config)
+    except (ImportError, TypeError, ValueError):
+        raise
+    except Exception as error:  # noqa: BLE001  (as above)
+        text = f"{type(error).__name__}: {error}"
+        _LOG.warning("the logger failed, the run goes on without it: %s", text)
+        return NullLogger(directory=directory, name=name, config=config)

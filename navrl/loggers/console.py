@@ -1,28 +1,29 @@
-"""The console: one line per iteration, or a live table where a person is looking."""
+"""The console: one line per iteration, or a live table on a terminal, redrawn in place with plain ANSI."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import unicodedata
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TextIO
 
 from navrl.loggers import format
-from navrl.loggers.base import Logger
-from navrl.loggers.table import LiveTable, supports_unicode
+from navrl.loggers.null import NullLogger
 
 STYLES = ("auto", "table", "lines", "none")
 _HISTORY = 32
 NO_WORDS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
-class ConsoleLogger(Logger):
-    """Prints progress through `total` iterations; `headline` maps a label to the metric it shows.
+class ConsoleLogger(NullLogger):
+    """A printer of progress through `total` iterations; `headline` maps a label to the metric it shows.
 
     A label that ends in % shows a share in percent. Metrics `<key>_low` and `<key>_high`, the bounds of
-    an interval, are shown behind their `<key>`. `words` holds, by key, what the numbers 1, 2, ... stand for.
+    an interval, are shown behind their `<key>`. `words` holds, by key, names for the numbers 1, 2, ...
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ConsoleLogger(Logger):
         self._table.draw(line, self._history, unicode=self._unicode)
 
     def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
-        """Print a line about an earlier iteration; the table is about the newest one."""
+        """Print a line about an earlier iteration; the table shows the newest one."""
         shown = {
             label: key.replace("episode/", "eval/", 1)
             for label, key in self._headline.items()
@@ -81,16 +82,16 @@ class ConsoleLogger(Logger):
             self._stream.flush()
 
     def summary(self, metrics: Mapping[str, float]) -> None:
-        """The run is judged: its last table stays on the screen."""
+        """Leave the last table on the screen."""
         self._table.leave()
 
     def close(self) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal."""
         self._table.close()
 
 
 def resolve_style(style: str, stream: TextIO, environment: Mapping[str, str]) -> str:
-    """What `auto` means here: the table on a terminal that can redraw, else lines."""
+    """Return the style, with `auto` resolved: table on a terminal that can redraw, else lines."""
     if style not in STYLES:
         raise ValueError(f"console style = {style!r} must be one of {', '.join(STYLES)}")
     capable = stream.isatty() and environment.get("TERM", "dumb") != "dumb"
@@ -108,7 +109,7 @@ def progress_line(
     headline: Mapping[str, str],
     words: Mapping[str, Sequence[str]] = NO_WORDS,
 ) -> str:
-    """iter 12/40 | 1.2M frames | 48k fps | win 41% (35..47) | return 0.31 | stage 2 survive | eta."""
+    """Return `iter 12/40 | 1.2M frames | 48k fps | win 41% (35..47) | stage 2 survive | eta 1:02`."""
     parts = [f"iter {iteration}/{total}", f"{format.count(frames)} frames"]
     if "time/fps" in metrics:
         parts.append(f"{format.count(metrics['time/fps'])} fps")
@@ -122,7 +123,7 @@ def progress_line(
 
 
 def _word(number: float | None, words: Sequence[str]) -> str:
-    """What the number stands for, if anything."""
+    """Return the name of the number, if it has one."""
     return f" {words[int(number) - 1]}" if number is not None and words else ""
 
 
@@ -131,9 +132,131 @@ def _headline(label: str, key: str, metrics: Mapping[str, float]) -> str:
     if key not in metrics:  # no episode has ended yet
         return f"{name} -"
     shown = [
-        f"{100.0 * metrics[one]:.0f}" if percent else format.value(metrics[one])
-        for one in (key, f"{key}_low", f"{key}_high")
-        if one in metrics
+        f"{100.0 * metrics[name]:.0f}" if percent else format.value(metrics[name])
+        for name in (key, f"{key}_low", f"{key}_high")
+        if name in metrics
     ]
     text = f"{name} {shown[0]}{'%' if percent else ''}"
     return f"{text} ({'..'.join(shown[1:])})" if len(shown) > 1 else text
+
+
+# ---- the live table --------------------------------------------------------------------------------
+
+_GROUPS = ("episode", "eval", "reward", "policy", "loss", "time")  # others follow by name
+_CELL = 39  # name 20, value 9, trend 8 and blanks
+_TREND = 8
+_HIDE, _SHOW, _ERASE_LINE, _ERASE_BELOW = "\x1b[?25l", "\x1b[?25h", "\x1b[K", "\x1b[J"
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+class LiveTable:
+    """A table that is drawn over its previous version."""
+
+    def __init__(self, stream: TextIO, *, colour: bool) -> None:
+        self._stream = stream
+        self._colour = colour
+        self._height = 0
+        self._hidden = False
+
+    def draw(self, title: str, history: Mapping[str, Sequence[float]], *, unicode: bool) -> None:
+        """Draw the table in place of the previous one."""
+        width, height = terminal_size(self._stream)
+        lines = layout(title, history, width=width - 1, height=height - 1, unicode=unicode)
+        if not self._hidden:
+            # an uncaught exception must still restore the cursor
+            atexit.register(self.close)
+            self._stream.write(_HIDE)
+            self._hidden = True
+        if self._colour:
+            lines[0] = f"{_BOLD}{lines[0]}{_PLAIN}"
+        text = "".join(f"{line}{_ERASE_LINE}\n" for line in lines)
+        self._stream.write(f"{self._rewind()}{text}{_ERASE_BELOW}")
+        self._stream.flush()
+        self._height = len(lines)
+
+    def note(self, text: str) -> None:
+        """Write a line above the table; the next `draw` continues below it."""
+        self._stream.write(f"{self._rewind()}{_ERASE_BELOW}{text}\n")
+        self._stream.flush()
+        self._height = 0
+
+    def leave(self) -> None:
+        """Keep the table; later output goes below it."""
+        self._height = 0
+
+    def close(self) -> None:
+        """Keep the last table and show the cursor."""
+        if self._hidden:
+            atexit.unregister(self.close)
+            self._hidden = False
+            self._stream.write(_SHOW)
+            self._stream.flush()
+
+    def _rewind(self) -> str:
+        return f"\x1b[{self._height}F" if self._height else ""
+
+
+def layout(
+    title: str,
+    history: Mapping[str, Sequence[float]],
+    *,
+    width: int,
+    height: int,
+    unicode: bool,
+) -> list[str]:
+    """Return the lines of the table: the title, then each group's block in the shortest column."""
+    columns: list[list[str]] = [[] for _ in range(max(1, width // _CELL))]
+    for block in _blocks(history, unicode=unicode):
+        min(columns, key=len).extend(block)
+    rows = max(len(column) for column in columns)
+    for column in columns:
+        column.extend([""] * (rows - len(column)))
+    lines = [
+        title,
+        *("".join(cells).rstrip() for cells in zip(*map(_padded, columns), strict=True)),
+    ]
+    if len(lines) > height:
+        hidden = len(lines) - height + 1
+        lines = [*lines[: height - 1], f"({hidden} lines more in metrics.jsonl)"]
+    return [line[:width] for line in lines]
+
+
+def supports_unicode(stream: TextIO) -> bool:
+    """Return true if the stream can write the bars of a trend."""
+    try:
+        "±▁█".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Return columns and lines of the stream's terminal, or 80 x 24 if unknown."""
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return size.columns or 80, size.lines or 24
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters, which could move the cursor."""
+    return "".join(c for c in text if not unicodedata.category(c).startswith("C"))
+
+
+def _blocks(history: Mapping[str, Sequence[float]], *, unicode: bool) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for key, numbers in sorted(history.items()):
+        if key.endswith(("_low", "_high")):  # shown in the title next to its metric
+            continue
+        group, _, name = key.rpartition("/") if "/" not in key else key.partition("/")
+        trend = format.sparkline(list(numbers)[-_TREND:], unicode=unicode)
+        row = f"  {printable(name)[:18]:<18} {format.value(numbers[-1]):>8} {trend:<{_TREND}}"
+        groups.setdefault(group or "other", []).append(row)
+    order = {group: place for place, group in enumerate(_GROUPS)}
+    names = sorted(groups, key=lambda group: (order.get(group, len(order)), group))
+    return [[f"{printable(name)}/", *groups[name]] for name in names]
+
+
+def _padded(column: list[str]) -> list[str]:
+    return [f"{cell:<{_CELL}}" for cell in column]

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them."""
+"""Numbers as text for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ASCII_BARS = "_.-=*#"
 
 
 def count(number: float) -> str:
-    """12 -> 12, 48100 -> 48k, 1228800 -> 1.2M."""
+    """Format a count: 12 -> 12, 48100 -> 48k, 1228800 -> 1.2M."""
     if not math.isfinite(number):
         return str(number)
     unit = 0
@@ -23,12 +23,21 @@ def count(number: float) -> str:
 
 
 def value(number: float) -> str:
-    """Three digits that matter; thousands as `count` writes them."""
+    """Format a number with three significant digits; thousands as `count` does."""
     return count(number) if abs(number) >= 999.5 else f"{number:.3g}"
 
 
+def size(number_of_bytes: float) -> str:
+    """Format bytes: 12 -> 12 B, 48100 -> 48.1 kB, 1228800 -> 1.23 MB."""
+    for unit in ("B", "kB", "MB"):
+        if number_of_bytes < 1000:
+            return f"{number_of_bytes:.3g} {unit}"
+        number_of_bytes /= 1000
+    return f"{number_of_bytes:.3g} GB"
+
+
 def duration(seconds: float) -> str:
-    """38 -> 0:38, 3723 -> 1:02:03, 183600 -> 2d 3h; unknown -> ?"""
+    """Format a duration: 38 -> 0:38, 3723 -> 1:02:03, 183600 -> 2d 3h, not finite -> ?"""
     if not math.isfinite(seconds):
         return "?"
     minutes, second = divmod(round(seconds), 60)
@@ -39,7 +48,7 @@ def duration(seconds: float) -> str:
 
 
 def sparkline(numbers: Sequence[float], *, unicode: bool) -> str:
-    """One character per number between the lowest and the highest; a blank where not finite."""
+    """Return one character per number, between the lowest and the highest; a blank if not finite."""
     bars = _BARS if unicode else _ASCII_BARS
     finite = [number for number in numbers if math.isfinite(number)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""metrics.jsonl: the record of truth that everything else mirrors or reads."""
+"""metrics.jsonl: the record of a run that every other logger mirrors and every page reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from navrl.loggers.base import Logger
+from navrl.loggers.null import NullLogger
 from navrl.storage.files import to_json, write_atomically
 
 
-class JsonlLogger(Logger):
-    """One JSON object per line, one write per record, so a crash tears at most the last line.
+class JsonlLogger(NullLogger):
+    """A file with one JSON object per line and one write per record: a crash tears at most the last line.
 
-    Numbers JSON cannot hold are null. What a full disk refuses waits in memory and is written
+    Numbers that JSON cannot hold are null. Records that a full disk refuses wait in memory and are written
     with the next record that fits.
     """
 
@@ -45,7 +45,7 @@ class JsonlLogger(Logger):
         self._keep_until(frames)
 
     def close(self) -> None:
-        """Write what a full disk held back, if it fits by now, and close the file."""
+        """Write the records that a full disk refused, if they fit now, and close the file."""
         if self._file < 0:
             return
         try:
@@ -55,7 +55,7 @@ class JsonlLogger(Logger):
             self._file = -1
 
     def _drain(self) -> None:
-        """Write all that waits in one piece, or leave the file as it was and raise."""
+        """Write all waiting records in one piece, or leave the file as it was and raise."""
         if not self._waiting:
             return
         try:
@@ -71,7 +71,7 @@ class JsonlLogger(Logger):
     def _keep_until(self, frames: int | None) -> None:
         """Cut the file after the first whole row of `frames`, or before the first one beyond.
 
-        What follows that row has come late: a run that goes on from there finds it out again.
+        Rows after it were late metrics, which the resumed run computes again.
         """
         end = 0
         with self.path.open("rb") as file:
@@ -91,9 +91,9 @@ class JsonlLogger(Logger):
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, float]]:
-    """The records of a metrics.jsonl, also while it is written: a torn line is passed over.
+    """Yield the records of a metrics.jsonl, also while it is written: a torn line is skipped.
 
-    What is null there is nan here.
+    A null becomes nan.
     """
     with path.open("rb") as file:
         for line in file:
@@ -103,7 +103,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, float]]:
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """The record on a whole line, None for a torn or foreign one."""
+    """Return the record on a whole line, None for a torn or foreign one."""
     if not line.endswith(b"\n"):
         return None
     try:

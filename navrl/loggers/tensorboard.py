@@ -1,4 +1,4 @@
-"""The TensorBoard mirror (an extra)."""
+"""The TensorBoard logger (an extra)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from navrl.loggers.base import Logger
+from navrl.loggers.null import NullLogger
 
 
-class TensorBoardLogger(Logger):
-    """Writes event files to <run>/tensorboard, with frames on the x axis."""
+class TensorBoardLogger(NullLogger):
+    """A writer of event files in <run>/tensorboard, with frames on the x axis."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class TensorBoardLogger(Logger):
         config: Mapping[str, Any],
         flush_s: int,
     ) -> None:
-        del name, config  # the folder names the run, and config.yaml lies next to it
+        del name, config  # the folder has the name of the run, and config.yaml is next to it
         if find_spec("tensorboard") is None:
             raise ModuleNotFoundError(
                 "logger=tensorboard needs a package that is not installed: "

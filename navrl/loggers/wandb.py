@@ -1,4 +1,4 @@
-"""The Weights & Biases mirror: offline unless asked and able, silent, inside the run directory."""
+"""The Weights & Biases logger: offline unless online is possible, silent, inside the run directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from navrl.loggers.base import Logger
+from navrl.loggers.null import NullLogger
 
 if TYPE_CHECKING:
     import wandb
@@ -21,8 +21,8 @@ _LOG = logging.getLogger(__name__)
 Mode = Literal["offline", "online", "disabled"]
 
 
-class WandbLogger(Logger):
-    """Mirrors metrics to a wandb run with frames on the x axis; never asks, never waits long."""
+class WandbLogger(NullLogger):
+    """A mirror of the metrics in a wandb run with frames on the x axis; never prompts, never waits long."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class WandbLogger(Logger):
             "tags": list(tags),
         }
         _confine(directory / "wandb", online=mode == "online")
-        self._run = self._start(self._stored_id() or secrets.token_hex(4))
+        self._run = self._start(self._saved_id() or secrets.token_hex(4))
 
     @property
     def id(self) -> str:
-        """The run's id at wandb, the same after a resume."""
+        """Return the run's id at wandb, the same after a resume."""
         return self._run.id
 
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
-        """Hand one record to wandb's own process."""
+        """Send one record to wandb's own process."""
         # wandb's step cannot go back after a resume, hence our own axis and no step=
         self._run.log({"iteration": iteration, "frames": frames, **metrics})
 
@@ -80,7 +80,7 @@ class WandbLogger(Logger):
         self._run.summary.update(dict(metrics))
 
     def state_dict(self) -> dict[str, Any]:
-        """The id under which the curves continue."""
+        """Return the id under which the curves continue."""
         return {"id": self._run.id}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -90,7 +90,7 @@ class WandbLogger(Logger):
             self._run = self._start(str(state["id"]))
 
     def close(self) -> None:
-        """Finish the run; gives up an upload that takes over a minute (`wandb sync` has it)."""
+        """Finish the run; stop an upload after a minute (`wandb sync` completes it)."""
         self._run.finish()
 
     def _start(self, run_id: str) -> wandb.Run:
@@ -105,7 +105,7 @@ class WandbLogger(Logger):
         try:
             if wandb.login(prompt=False):
                 return self._open(run_id, "online")
-            reason = "nobody is logged in (run `wandb login` once)"
+            reason = "not logged in (run `wandb login` once)"
         except (wandb.Error, OSError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
         _LOG.warning("wandb continues offline: %s", reason)
@@ -113,7 +113,7 @@ class WandbLogger(Logger):
         return self._open(run_id, "offline")
 
     def _open(self, run_id: str, mode: Mode) -> wandb.Run:
-        import wandb  # 0.3 s and a process: only for those who asked for it
+        import wandb  # takes 0.3 s and a process: only if it is used
 
         settings = wandb.Settings(
             allow_offline_artifacts=False,
@@ -130,7 +130,7 @@ class WandbLogger(Logger):
             dir=str(self._directory),
             id=run_id,
             mode=mode,
-            reinit="create_new",  # a run that somebody else opened in this process stays theirs
+            reinit="create_new",  # leave a run alone that other code opened in this process
             resume="allow" if mode == "online" else None,
             save_code=False,
             settings=settings,
@@ -139,7 +139,7 @@ class WandbLogger(Logger):
         run.define_metric("*", step_metric="frames")
         return run
 
-    def _stored_id(self) -> str:
+    def _saved_id(self) -> str:
         return self._id_file.read_text(encoding="utf-8").strip() if self._id_file.exists() else ""
 
 
@@ -153,7 +153,7 @@ def _confine(root: Path, *, online: bool) -> None:
         "WANDB_CONFIG_DIR": "config",
         "WANDB_ARTIFACT_DIR": "artifacts",
     }
-    if online:  # the address of one's own server is read from the user's settings
+    if online:  # the address of a private server is in the user's settings
         del folders["WANDB_CONFIG_DIR"]
     for variable, folder in folders.items():
         os.environ[variable] = str((root / "local" / folder).resolve())

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 import torch
 
-from navrl.loggers.base import Logger, NullLogger
 from navrl.loggers.composite import Loggers
 from navrl.loggers.console import ConsoleLogger
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
+from navrl.loggers.null import NullLogger
 
 
-class Memory(Logger):
+class Memory(NullLogger):
     def __init__(self, *, directory=None, name="", config=None, start=None):
         self.place = (directory, name, config)
         self.rows = []
@@ -39,7 +39,10 @@ class Memory(Logger):
         self.closed += 1
 
 
-class Broken(Logger):
+class Broken(NullLogger):
+    def __init__(self, **_):
+        pass
+
     def log(self, metrics, *, iteration, frames):
         raise RuntimeError(f"no network at {iteration}")
 
@@ -110,7 +113,7 @@ def test_a_record_that_cannot_be_written_is_said_loudly_and_again(tmp_path, capl
 
 
 def test_ctrl_c_is_not_an_error_of_a_logger(tmp_path):
-    class Interrupted(Logger):
+    class Interrupted(Broken):
         def log(self, metrics, *, iteration, frames):
             raise KeyboardInterrupt
 

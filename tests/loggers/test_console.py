@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from navrl.loggers.console import ConsoleLogger, progress_line, resolve_style
+from navrl.loggers.console import ConsoleLogger, layout, progress_line, resolve_style
 from navrl.loggers.format import count, duration, sparkline, value
-from navrl.loggers.table import layout
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADLINE = {"win%": "episode/win", "return": "episode/return", "kl": "policy/kl"}

@@ -148,7 +148,7 @@ def test_online_without_login_goes_offline_with_one_warning_and_asks_nothing(run
     assert time.monotonic() - began < 15.0
     assert code == 0, written
     warning, last = written.splitlines()
-    assert warning.startswith("WARNING wandb continues offline: nobody is logged in")
+    assert warning.startswith("WARNING wandb continues offline: not logged in")
     assert last.startswith("id ")
     assert not list(home.rglob("*"))
     assert inspect(run)["summary"]["frames"] == 192
@@ -214,7 +214,7 @@ def test_a_missing_package_is_seen_also_behind_a_folder_of_its_name(run, monkeyp
 
 
 def test_importing_the_loggers_imports_no_mirror():
-    code = "import sys, navrl.loggers; print({'wandb', 'tensorboard', 'torch'} & set(sys.modules))"
+    code = "import sys, navrl.loggers; print({'wandb', 'tensorboard'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
