@@ -1,4 +1,4 @@
-"""agent=hmasd: a team that chooses skills from time to time, and learns to tell them apart."""
+"""agent=hmasd: hierarchical multi-agent skill discovery."""
 
 from navrl.agents.hmasd.options import (
     ActorOptions,

@@ -1,8 +1,8 @@
-"""agent=hmasd: a team learns skills and when to use them, from one synchronous rollout after another.
+"""agent=hmasd: hierarchical multi-agent skill discovery, synchronous and on-policy.
 
-A coordinator chooses a skill for the team and one for every agent, for `k` steps; a shared actor plays them.
-Discriminators tell skills apart by where they lead, and agents are paid for being told apart. After each
-rollout all of them learn from it, and only from it.
+The high-level policy, a coordinator, chooses a skill for the team and one for every agent, for `k` steps; the
+low-level policy, an actor that all agents share, acts by them. Discriminators tell skills apart by the states
+that follow, and the actor's reward grows with their log-probabilities. Every rollout is learned from once.
 """
 
 from collections.abc import Mapping
@@ -11,44 +11,69 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.core.guards import UpdateGuard, require_positive, require_version
+from navrl.agents.core.guards import UpdateGuard, require_version
 from navrl.agents.core.optimizer import Optimizer
-from navrl.agents.hmasd.ablations import setting
-from navrl.agents.hmasd.blocks import block_of
-from navrl.agents.hmasd.coordinator import Coordinator
-from navrl.agents.hmasd.discrimination import Discrimination
-from navrl.agents.hmasd.high_level import HighLevel, NoHighLevel
-from navrl.agents.hmasd.learning import entropy_share
-from navrl.agents.hmasd.low_level import LowLevel
-from navrl.agents.hmasd.networks import networks
+from navrl.agents.core.team import ALIVE, GROUP, STATE, action_of, in_group
+from navrl.agents.core.value_scale import ValueScale, value_scale
+from navrl.agents.hmasd.discriminators import (
+    Discriminators,
+    DiscriminatorUpdate,
+    IndividualDiscriminator,
+    TeamDiscriminator,
+)
+from navrl.agents.hmasd.high_level import (
+    Coordinator,
+    HighLevelUpdate,
+    NoHighLevelUpdate,
+    UniformSkills,
+)
+from navrl.agents.hmasd.low_level import Actor, AgentCritic, LowLevelUpdate, TeamCritic
 from navrl.agents.hmasd.options import (
     ActorOptions,
     CoordinatorOptions,
     DiscriminatorOptions,
     IntrinsicOptions,
+    Method,
     PPOOptions,
-    Update,
+    ablated_method,
     check_options,
 )
-from navrl.agents.hmasd.usage import broken_steps, usage
+from navrl.agents.hmasd.policy import HierarchicalPolicy
+from navrl.agents.hmasd.rollout import skill_metrics, team_rollout
+from navrl.agents.hmasd.update import Update
+from navrl.agents.networks.heads import head_for
 from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.memory import check_chunks
-from navrl.agents.networks.team import team_spec
+from navrl.agents.networks.team import TeamSpec, team_spec
 from navrl.config.checks import ConfigError
+
+_FOREVER = 2**31  # steps
+_EXTRA_KEYS = (STATE, *in_group(GROUP, "action_mask", ALIVE))  # read where an env has them
+
+
+class Critic(nn.Module):
+    """The low level's critic, and the units of its values and of the coordinator's."""
+
+    def __init__(self, network: TeamCritic | AgentCritic, value_normalisation: str) -> None:
+        super().__init__()
+        self.network = network
+        self.scale: ValueScale = value_scale(value_normalisation)
+        self.high_scale: ValueScale = value_scale(value_normalisation)
 
 
 class HMASD:
-    """One verb: update(rollout) makes every gradient step of a round."""
+    """Hierarchical multi-agent skill discovery; update(rollout) makes every gradient step of an iteration."""
 
     precision = "fp32"
     headline: Mapping[str, str] = MappingProxyType(
         {
             "version": "sync/policy_version",
-            "decisions": "high/n",
-            "cut": "sync/high_by_reason/batch_end",
-            "replay": "sync/replay_err_high",
+            "decisions": "high/decisions",
+            "cut": "high/ended_by/rollout_end",
+            "replay": "high/sync/replay_error",
         }
     )  # console columns
 
@@ -74,79 +99,63 @@ class HMASD:
         device: torch.device | str,
         num_iterations: int,
     ) -> None:
-        require_positive(k=k)
-        update = self._update = Update(ppo, discount, num_iterations)
-        check_options(coordinator, actor, discriminator, update)
+        check_options(
+            k=k,
+            discount=discount,
+            coordinator=coordinator,
+            actor=actor,
+            discriminator=discriminator,
+            ppo=ppo,
+        )
         self.name, self.device = name, torch.device(device)
         self.guard = UpdateGuard(
             replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
         )
-        num_agents = team_spec(observation_spec, "hmasd").num_agents
-        chosen = self.setting = setting(
-            ablation, n_team=n_team, n_indiv=n_indiv, num_agents=num_agents, intrinsic=intrinsic
+        team = team_spec(observation_spec, "hmasd")
+        self.method = ablated_method(
+            ablation,
+            n_team=n_team,
+            n_indiv=n_indiv,
+            num_agents=team.num_agents,
+            intrinsic=intrinsic,
         )
-        built = networks(
-            chosen,
-            k=k,
-            value_normalisation=ppo.value_normalisation,
-            network=network,
-            coordinator=coordinator,
-            actor=actor,
-            observation_spec=observation_spec,
-            action_spec=action_spec,
-        ).to(self.device)
-        self.policy, self.critic, self.discriminators = built
-        self.parameters = [each for module in built for each in module.parameters()]
-        self.low = LowLevel(
-            self.policy.actor, self.critic.network, self.critic.scale, actor, update
+        networks = _Networks(self.method, team, network)
+        self.policy = networks.policy(k, coordinator, actor, observation_spec, action_spec)
+        self.critic = Critic(networks.critic(actor), ppo.value_normalisation)
+        self.discriminators = networks.discriminators()
+        modules = (self.policy, self.critic, self.discriminators)
+        self.parameters = [p for module in modules for p in module.to(self.device).parameters()]
+        self.settings = Update(ppo, discount, num_iterations)
+        self.high: HighLevelUpdate | NoHighLevelUpdate = NoHighLevelUpdate()
+        if isinstance(self.policy.coordinator, Coordinator):
+            self.high = HighLevelUpdate(
+                self.policy.coordinator, self.critic.high_scale, coordinator, self.settings, k
+            )
+        self.low = LowLevelUpdate(
+            self.policy.actor, self.critic.network, self.critic.scale, actor, self.settings
         )
-        team, agent = self.discriminators.team, self.discriminators.agent
-        self.telling = Discrimination(team, agent, discriminator, chosen.intrinsic, update)
-        self.high: HighLevel | NoHighLevel = NoHighLevel()
-        chooser = self.policy.coordinator
-        if isinstance(chooser, Coordinator):
-            self.high = HighLevel(chooser, self.critic.high_scale, coordinator, update, k)
+        self.discriminator = DiscriminatorUpdate(
+            self.discriminators, discriminator, self.method.intrinsic, self.settings
+        )
         self.optimizers: dict[str, Optimizer] = {
             **self.high.optimizers,
             **self.low.optimizers,
-            **self.telling.optimizers,
+            **self.discriminator.optimizers,
         }
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
-        """All gradient steps of one round on (N, T) frames of the current policy version."""
+        """Make all gradient steps of one iteration on (N, T) frames of the current policy version."""
         version = self.policy.version
         require_version(rollout, version)
         self.check_rollout_size(*rollout.shape)
-        block = block_of(rollout)
-        outcomes = block.outcomes()
-        paid = self.telling.pay(outcomes, block.own_reward.flatten(0, 1))
-        low = self.low.prepare(block, paid.total.view(block.own_reward.shape))
-        high = self.high.prepare(block)
-        # Decided before the first step: weights never learn from a foreign rollout.
-        errors = torch.stack([low.replay_error, high.replay_error])
-        stopped = (errors > self.guard.replay_tolerance).any()
-        share = entropy_share(self._update, version)
-        metrics = {
-            **paid.metrics,
-            **usage(
-                block,
-                team_skills=self.setting.team_skills,
-                individual_skills=self.setting.individual_skills,
-                version=version,
-            ),
-            **self.high.fit(high, stopped, share),
-            **self.low.fit(low, stopped, share),
-            **self.telling.fit(outcomes, stopped),
-            "sync/replay_err_low": low.replay_error,
-            "sync/replay_err_high": high.replay_error,
-        }
-        metrics["guard/nonfinite_skips"] = broken_steps(metrics)
-        # Everything that is known of the round, in one read of the device.
+        share = self.settings.entropy_share(version)
+        metrics = self._fit(rollout, share)
+        # All metrics of the iteration in one read of the device.
         numbers = dict(zip(metrics, torch.stack([*metrics.values()]).tolist(), strict=True))
         self.guard.check(
             rollout,
-            replay_error=max(numbers["sync/replay_err_low"], numbers["sync/replay_err_high"]),
-            skipped_steps=numbers["guard/nonfinite_skips"],
+            replay_error=max(numbers["low/sync/replay_error"], numbers["high/sync/replay_error"]),
+            skipped_steps=numbers["loss/skipped_share"],
             stale_frames=numbers["sync/stale_frames"],
         )
         self.policy.version += 1
@@ -158,6 +167,32 @@ class HMASD:
             "sync/policy_version": float(self.policy.version),
         }
 
+    def _fit(self, frames: TensorDictBase, entropy_share: float) -> dict[str, Tensor]:
+        """Compute rewards and advantages, then fit coordinator, actor, critic and discriminators."""
+        rollout = team_rollout(frames)
+        outcomes, own_reward = rollout.outcomes(), rollout.own_reward
+        reward, metrics = self.discriminator.reward(outcomes, own_reward.flatten(0, 1))
+        low = self.low.prepare(rollout, reward.view(own_reward.shape))
+        high = self.high.prepare(rollout)
+        # Decided before the first step: weights never learn from a foreign rollout.
+        errors = torch.stack([low.replay_error, high.replay_error])
+        stopped = (errors > self.guard.replay_tolerance).any()
+        metrics |= {
+            **self.high.fit(high, stopped, entropy_share),
+            **self.low.fit(low, stopped, entropy_share),
+            **self.discriminator.fit(outcomes, stopped),
+            **skill_metrics(
+                rollout,
+                team_skills=self.method.team_skills,
+                individual_skills=self.method.individual_skills,
+                version=self.policy.version,
+            ),
+            "low/sync/replay_error": low.replay_error,
+            "high/sync/replay_error": high.replay_error,
+        }
+        broken = [value for name, value in metrics.items() if "broken" in name]
+        return metrics | {"loss/skipped_share": torch.stack(broken).max()}
+
     def allow_lag(self) -> None:
         """Raise: skills are learned from rollouts of the current version only."""
         raise ConfigError(
@@ -166,7 +201,7 @@ class HMASD:
         )
 
     def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:
-        """Refuse rollouts that do not split into chunks; batches are whole rollouts."""
+        """Raise ValueError unless rollouts split into chunks; minibatches need not be equal."""
         length = self.policy.actor.memory.chunk_length
         check_chunks(rollout_steps, length, options="agent.actor")
 
@@ -176,18 +211,18 @@ class HMASD:
         return self.guard.skipped_in_a_row
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that learning changes."""
+        """Return everything that learning changes."""
         return {
             "policy": dict(self.policy.state_dict()),
             "critic": dict(self.critic.state_dict()),
             "discriminators": dict(self.discriminators.state_dict()),
-            "optimizers": {name: each.state_dict() for name, each in self.optimizers.items()},
+            "optimizers": {name: part.state_dict() for name, part in self.optimizers.items()},
             "policy_version": self.policy.version,
             "skipped_in_a_row": self.skipped_in_a_row,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of state_dict, for an agent of the same options."""
+        """Restore what state_dict returned, for an agent of the same options."""
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
         self.discriminators.load_state_dict(state["discriminators"])
@@ -195,3 +230,53 @@ class HMASD:
             optimizer.load_state_dict(state["optimizers"][name])
         self.policy.version = state["policy_version"]
         self.guard.skipped_in_a_row = state["skipped_in_a_row"]
+
+
+class _Networks:
+    """The builder of all networks of a method for a team."""
+
+    def __init__(self, method: Method, team: TeamSpec, network: NetworkOptions) -> None:
+        self._method, self._num_agents = method, team.num_agents
+        self._shared: dict[str, Any] = {"team": team, "network": network}
+
+    def policy(
+        self,
+        k: int,
+        coordinator: CoordinatorOptions,
+        actor: ActorOptions,
+        observation_spec: Composite,
+        action_spec: TensorSpec,
+    ) -> HierarchicalPolicy:
+        """Build coordinator and actor for the specs of an env."""
+        method, shared = self._method, self._shared
+        chooser: Coordinator | UniformSkills = UniformSkills(method.num_skills)
+        if method.coordinated:
+            chooser = Coordinator(num_skills=method.num_skills, options=coordinator, **shared)
+        head = head_for(action_of(action_spec, GROUP))
+        known = observation_spec.keys(include_nested=True)
+        return HierarchicalPolicy(
+            coordinator=chooser,
+            actor=Actor(head=head, skills=method.individual_skills, options=actor, **shared),
+            interval=k if method.coordinated else _FOREVER,
+            num_agents=self._num_agents,
+            extra_keys=[key for key in _EXTRA_KEYS if key in known],
+        )
+
+    def critic(self, actor: ActorOptions) -> TeamCritic | AgentCritic:
+        """Build the critic that agent.actor.critic names."""
+        method, shared = self._method, self._shared
+        if actor.critic == "both":
+            return AgentCritic(
+                team_skills=method.team_skills, skills=method.individual_skills, **shared
+            )
+        return TeamCritic(skills=method.team_skills, injection=actor.skill_injection, **shared)
+
+    def discriminators(self) -> Discriminators:
+        """Build the discriminators."""
+        method, shared = self._method, self._shared
+        return Discriminators(
+            TeamDiscriminator(skills=method.team_skills, **shared),
+            IndividualDiscriminator(
+                team_skills=method.team_skills, skills=method.individual_skills, **shared
+            ),
+        )

@@ -1,64 +1,284 @@
-"""How the coordinator learns: PPO over decisions, every position with a value of its own."""
+"""The high-level policy: the coordinator, a transformer that chooses skills, and its PPO update."""
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 
-from navrl.agents.core.gradients import fit
 from navrl.agents.core.objective import explained_variance
 from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.core.value_scale import ValueScale
-from navrl.agents.hmasd import timing
-from navrl.agents.hmasd.blocks import Block
-from navrl.agents.hmasd.coordinator import Coordinator
-from navrl.agents.hmasd.learning import (
-    in_units,
-    largest_difference,
-    optimizer_of,
-    policy_terms,
-    standardised,
-    value_loss,
-)
-from navrl.agents.hmasd.options import CoordinatorOptions, Update
-from navrl.agents.hmasd.returns import BATCH_END, INTERVAL_END, Decisions, check_returns, smdp_gae
+from navrl.agents.fast.products import Linear
+from navrl.agents.hmasd.options import CoordinatorOptions
+from navrl.agents.hmasd.returns import ENDS, INTERVAL_END, ROLLOUT_END, Decisions, smdp_gae
+from navrl.agents.hmasd.rollout import KEPT, TeamRollout
+from navrl.agents.hmasd.update import Update, in_network_units, largest_difference, standardised
+from navrl.agents.networks.encoders import ObservationEncoder
+from navrl.agents.networks.layers import HIDDEN_GAIN, NetworkOptions, linear
+from navrl.agents.networks.team import TeamSpec
 
-_FITTED = (
+_SMALL_GAIN = 0.01  # of output layers, and of layers in sums: a block begins as nearly the identity
+_STEP_METRICS = (
     "broken",
-    "grad_norm",
-    "loss_pi",
-    "loss_v",
-    "entropy_team",
-    "entropy_indiv",
-    "kl",
-    "clipfrac",
+    "loss/grad_norm",
+    "loss/policy",
+    "loss/critic",
+    "policy/entropy_team",
+    "policy/entropy_individual",
+    "policy/kl",
+    "policy/clip_fraction",
 )
+
+
+# ---- the transformer: normalised after each sum, without dropout ------------------------------
+
+
+class Attention(nn.Module):
+    """Multi-head attention of queries (..., Q, width) over tokens (..., K, width)."""
+
+    def __init__(self, *, width: int, heads: int, causal: bool) -> None:
+        super().__init__()
+        self.query, self.value, self.out = (linear(width, width, _SMALL_GAIN) for _ in range(3))
+        self.key = Linear(width, width, bias=False)  # a bias would raise all weights alike
+        nn.init.orthogonal_(self.key.weight, _SMALL_GAIN)
+        self.heads, self.causal = heads, causal
+        self._scale = 1.0 / math.sqrt(width // heads)
+
+    def forward(self, query: Tensor, tokens: Tensor) -> Tensor:
+        """Return (..., Q, width); `causal` attention sees no later token."""
+        q, k, v = (
+            layer(rows).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+            for layer, rows in ((self.query, query), (self.key, tokens), (self.value, tokens))
+        )
+        weight = self._scale * q @ k.transpose(-1, -2)  # (..., heads, Q, K)
+        if self.causal:
+            later = torch.ones(weight.shape[-2:], dtype=torch.bool, device=weight.device).triu(1)
+            weight = weight.masked_fill(later, -torch.inf)  # a token always sees itself
+        return self.out((weight.softmax(-1) @ v).transpose(-2, -3).flatten(-2))
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention of all tokens, then two linear layers."""
+
+    def __init__(self, *, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = Attention(width=width, heads=heads, causal=False)
+        self.layers = _feed_forward(width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return tokens (..., P, width) of the same shape."""
+        first, second = self.norms
+        tokens = first(tokens + self.attention(tokens, tokens))
+        return second(tokens + self.layers(tokens))
+
+
+class DecoderBlock(nn.Module):
+    """Causal self-attention of the chosen skills, then causal attention of the encoded tokens over them."""
+
+    def __init__(self, *, width: int, heads: int) -> None:
+        super().__init__()
+        self.own, self.cross = (Attention(width=width, heads=heads, causal=True) for _ in range(2))
+        self.layers = _feed_forward(width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+
+    def forward(self, tokens: Tensor, encoded: Tensor) -> Tensor:
+        """Return (..., P, width) for two of that shape; row i depends on tokens up to i, on all encoded."""
+        first, second, third = self.norms
+        tokens = first(tokens + self.own(tokens, tokens))
+        rows = second(encoded + self.cross(encoded, tokens))
+        return third(rows + self.layers(rows))
+
+
+def _feed_forward(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        linear(width, width, HIDDEN_GAIN), nn.GELU(), linear(width, width, _SMALL_GAIN)
+    )
+
+
+def _table(skills: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(skills, width)
+    nn.init.orthogonal_(table.weight, HIDDEN_GAIN)
+    return table
+
+
+def _embedding(inputs: int, width: int) -> nn.Sequential:
+    return nn.Sequential(nn.LayerNorm(inputs), linear(inputs, width, HIDDEN_GAIN), nn.GELU())
+
+
+def _head(width: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        linear(width, width, HIDDEN_GAIN),
+        nn.GELU(),
+        nn.LayerNorm(width),
+        linear(width, outputs, _SMALL_GAIN),
+    )
+
+
+# ---- the coordinator --------------------------------------------------------------------------
+
+
+class SkillChoice(NamedTuple):
+    """Skills of all positions (N, P), and the log-probability of each given those before it."""
+
+    skills: Tensor
+    log_prob: Tensor
+
+
+class SkillEvaluation(NamedTuple):
+    """Log-probability, entropy and value of chosen skills, each (N, P)."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    value: Tensor
+
+
+class Coordinator(nn.Module):
+    """State and observations of all agents to skills: first the team's, then each agent's in order.
+
+    `num_skills` holds the number of skills at each position, of which 0 is the team. The tokens have no
+    position: an agent is known by its observation and by the skills before its own, so all agents share
+    what is learned.
+    """
+
+    unavailable: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_skills: Sequence[int],
+        team: TeamSpec,
+        network: NetworkOptions,
+        options: CoordinatorOptions,
+    ) -> None:
+        super().__init__()
+        self.num_skills, self.positions = tuple(num_skills), len(num_skills)
+        width, blocks = options.width, range(options.blocks)
+        block = {"width": width, "heads": options.heads}
+        self.observation_encoder = ObservationEncoder(team.leaves, network)
+        self.state_token = _embedding(team.state_size, width)
+        self.agent_token = _embedding(self.observation_encoder.outputs, width)
+        self.encoder = nn.Sequential(*(EncoderBlock(**block) for _ in blocks))
+        self.value = _head(width, 1)
+        # One token for the start and each skill of the team; one for each skill of agents before the last.
+        self.start = num_skills[0]
+        self.team_skill = _table(num_skills[0] + 1, width)
+        before_last = max(num_skills[1:-1], default=None)
+        self.agent_skill = None if before_last is None else _table(before_last, width)
+        self.token_norm = nn.LayerNorm(width)
+        self.decoder = nn.ModuleList(DecoderBlock(**block) for _ in blocks)
+        self.logits = _head(width, max(num_skills))
+        sizes = torch.tensor(num_skills).unsqueeze(-1)
+        unavailable = torch.arange(max(num_skills)) >= sizes  # (P, widest)
+        self.register_buffer("unavailable", unavailable, persistent=False)
+
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that gives the values."""
+        layer: nn.Linear = self.value[-1]  # type: ignore[assignment]
+        return layer
+
+    def values(self, state: Tensor, frames: TensorDictBase) -> Tensor:
+        """Return the value of each position (N, P), in units of the coordinator."""
+        return self._values(self._encoded(state, frames))
+
+    def act(self, state: Tensor, frames: TensorDictBase, *, deterministic: bool) -> SkillChoice:
+        """Choose skills for states (N, features) and the frames (N, A) of the agents."""
+        encoded = self._encoded(state, frames)
+        skills = torch.zeros(
+            *state.shape[:-1], self.positions, dtype=torch.int64, device=state.device
+        )
+        log_probs: list[Tensor] = []
+        for position in range(self.positions):
+            # All rows each time: row i does not depend on skills that are chosen later.
+            log_prob = self._log_probs(encoded, skills)[..., position, :]
+            race = log_prob if deterministic else log_prob - _noise(log_prob)
+            skill = race.argmax(-1, keepdim=True)
+            log_probs.append(log_prob.gather(-1, skill))
+            skills = torch.cat([skills[..., :position], skill, skills[..., position + 1 :]], -1)
+        return SkillChoice(skills, torch.cat(log_probs, -1))
+
+    def evaluate(self, state: Tensor, frames: TensorDictBase, skills: Tensor) -> SkillEvaluation:
+        """Evaluate skills (N, P) that were chosen, in one pass."""
+        encoded = self._encoded(state, frames)
+        log_probs = self._log_probs(encoded, skills)
+        entropy = -(log_probs.exp() * log_probs).sum(-1)
+        log_prob = log_probs.gather(-1, skills.unsqueeze(-1)).squeeze(-1)
+        return SkillEvaluation(log_prob, entropy, self._values(encoded))
+
+    def _encoded(self, state: Tensor, frames: TensorDictBase) -> Tensor:
+        """Return tokens of the state and of all agents (N, 1 + A, width)."""
+        agents = self.agent_token(self.observation_encoder(frames))
+        return self.encoder(torch.cat([self.state_token(state).unsqueeze(-2), agents], -2))
+
+    def _values(self, encoded: Tensor) -> Tensor:
+        return self.value(encoded[..., : self.positions, :]).squeeze(-1)
+
+    def _log_probs(self, encoded: Tensor, skills: Tensor) -> Tensor:
+        """Return (N, P, widest); row i is for the choice at position i, given those before it."""
+        start = torch.full_like(skills[..., :1], self.start)
+        chosen = [self.team_skill(torch.cat([start, skills[..., :1]], -1)[..., : self.positions])]
+        if self.agent_skill is not None:
+            chosen.append(self.agent_skill(skills[..., 1:-1]))
+        tokens = self.token_norm(nn.functional.gelu(torch.cat(chosen, -2)))
+        encoded = encoded[..., : self.positions, :]
+        for block in self.decoder:
+            tokens = block(tokens, encoded)
+        logits = self.logits(tokens)
+        # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
+        lowest = torch.finfo(logits.dtype).min / 2
+        return logits.masked_fill(self.unavailable, lowest).log_softmax(-1)
+
+
+class UniformSkills(nn.Module):
+    """agent.ablation=no_high: skills drawn uniformly instead of a coordinator."""
+
+    def __init__(self, num_skills: Sequence[int]) -> None:
+        super().__init__()
+        self.num_skills, self.positions = tuple(num_skills), len(num_skills)
+
+    def act(self, state: Tensor, frames: TensorDictBase, *, deterministic: bool) -> SkillChoice:
+        """Draw skills, in deterministic play too: no skill is more probable than another."""
+        shape = state.shape[:-1]
+        skills = [torch.randint(n, shape, device=state.device) for n in self.num_skills]
+        sizes = torch.stack([state.new_full(shape, float(n)) for n in self.num_skills], -1)
+        return SkillChoice(torch.stack(skills, -1), -sizes.log())
+
+
+def _noise(rows: Tensor) -> Tensor:
+    """Return noise whose subtraction from log-probs makes argmax a draw, without a host read."""
+    return torch.empty_like(rows).exponential_().log()
+
+
+# ---- the update -------------------------------------------------------------------------------
 
 
 class DecisionBatch(NamedTuple):
-    """One row for each decision."""
+    """The decisions of a rollout, one row for each."""
 
     state: Tensor
     frames: TensorDictBase  # (R, A)
     skills: Tensor  # (R, P)
     log_prob: Tensor  # (R, P)
     advantage: Tensor  # (R, P)
-    before: Tensor  # (R, P) values with which the round began
+    old_value: Tensor  # (R, P), before the first gradient step
     target: Tensor  # (R, P)
 
 
-class Prepared(NamedTuple):
-    """What there is to learn, and what is known before the first step."""
+class PreparedDecisions(NamedTuple):
+    """The data of an update, computed before its first gradient step."""
 
     batch: Any  # a DecisionBatch, or None where nothing is learned
     replay_error: Tensor
-    idle: Tensor  # bool (), all decisions were paid alike
+    same_reward: Tensor  # bool (): all decisions had the same reward
     metrics: dict[str, Tensor]
 
 
-class HighLevel:
-    """Learns which skills pay."""
+class HighLevelUpdate:
+    """PPO over decisions; every position of the coordinator has its own value."""
 
     def __init__(
         self,
@@ -68,57 +288,59 @@ class HighLevel:
         update: Update,
         interval: int,
     ) -> None:
-        check_returns(mode=options.gamma_mode, partial=options.partial)
         self.coordinator, self.scale = coordinator, scale
         self.options, self.update, self.interval = options, update, interval
-        self.optimizers = {"coordinator": optimizer_of(coordinator, options.learning_rate, update)}
+        self.optimizers = {"coordinator": update.optimizer(coordinator, options.learning_rate)}
         self._entropy_coef = options.entropy_coef
 
     @torch.no_grad()
-    def prepare(self, block: Block) -> Prepared:
-        """Advantages of all decisions of a rollout, by the coordinator that made them."""
-        decide = block.reason != timing.NONE
-        rows = decide.nonzero(as_tuple=True)  # the one thing that waits for the device
-        state, frames, skills = block.state[rows], block.frames[rows], block.chosen[rows]
-        judged = self.coordinator.evaluate(state, frames, skills)
-        value = self.scale.values(judged.value)
-        found = self._decisions(block, decide, rows, value)
-        ended = found.end[rows]
-        whole = (ended != BATCH_END) | (found.duration[rows] >= self.interval)
-        ended = torch.where(whole & (ended == BATCH_END), INTERVAL_END, ended)
-        advantage, reward = found.advantage[rows], found.reward[rows]
-        log_prob, target = block.log_prob[rows], advantage + value
+    def prepare(self, rollout: TeamRollout) -> PreparedDecisions:
+        """Compute advantages of all decisions of a rollout, by the coordinator that made them."""
+        decide = rollout.reason != KEPT
+        rows = decide.nonzero(as_tuple=True)  # the only place that waits for the device
+        state, frames, skills = rollout.state[rows], rollout.frames[rows], rollout.chosen[rows]
+        evaluation = self.coordinator.evaluate(state, frames, skills)
+        value = self.scale.values(evaluation.value)
+        decisions = self._decisions(rollout, decide, rows, value)
+        end, duration = decisions.end[rows], decisions.duration[rows]
+        whole = (end != ROLLOUT_END) | (duration >= self.interval)
+        end = torch.where(whole & (end == ROLLOUT_END), INTERVAL_END, end)
+        advantage, reward = decisions.advantage[rows], decisions.reward[rows]
+        log_prob, target = rollout.log_prob[rows], advantage + value
         metrics = {
-            "high/n": state.new_tensor(float(len(state))),
-            "high/duration_mean": found.duration[rows].mean(),
-            "high/reward_mean": reward.mean(),
-            "high/ev": explained_variance(value, target, correction=0),
-            **_accounts(decide, ended),
+            "high/decisions": state.new_tensor(float(len(state))),
+            "high/decision_steps": duration.mean(),
+            "high/decision_reward": reward.mean(),
+            "high/loss/explained_variance": explained_variance(value, target, correction=0),
+            **_decision_counts(decide, end),
         }
-        replay_error = largest_difference(judged.log_prob, log_prob)
-        # 0 for skills of the dead, which do nothing; the team's always counts.
-        counts = torch.cat([torch.ones_like(log_prob[:, :1]), block.alive[rows].float()], -1)
+        # 0 for skills of dead agents, which do nothing; the team's always counts.
+        counts = torch.cat([torch.ones_like(log_prob[:, :1]), rollout.alive[rows].float()], -1)
         counts = counts[:, : self.coordinator.positions]
         batch = DecisionBatch(state, frames, skills, log_prob, advantage, value, target)
         if self.options.partial == "drop":
             batch = DecisionBatch(*(column[whole] for column in batch))
             reward, counts = reward[whole], counts[whole]
-        idle = (reward == reward[:1]).all()
         advantage = standardised(batch.advantage, self.options.least_deviation)
-        return Prepared(batch._replace(advantage=advantage * counts), replay_error, idle, metrics)
+        return PreparedDecisions(
+            batch=batch._replace(advantage=advantage * counts),
+            replay_error=largest_difference(evaluation.log_prob, log_prob),
+            same_reward=(reward == reward[:1]).all(),
+            metrics=metrics,
+        )
 
     def _decisions(
-        self, block: Block, decide: Tensor, rows: tuple[Tensor, ...], value: Tensor
+        self, rollout: TeamRollout, decide: Tensor, rows: tuple[Tensor, ...], value: Tensor
     ) -> Decisions:
-        """What came of the decisions; the coordinator looks only at steps whose value is asked for."""
+        """Compute rewards and advantages; the coordinator evaluates only steps whose value counts."""
         shape = (*decide.shape, self.coordinator.positions)
-        ends = (block.cut & ~block.terminated).nonzero(as_tuple=True)
-        ahead = self.coordinator.values(block.next_state[ends], block.next_frames[ends])
+        ends = (rollout.cut & ~rollout.terminated).nonzero(as_tuple=True)
+        ahead = self.coordinator.values(rollout.next_state[ends], rollout.next_frames[ends])
         return smdp_gae(
-            reward=block.reward,
+            reward=rollout.reward,
             decide=decide,
-            done=block.done,
-            terminated=block.terminated,
+            done=rollout.done,
+            terminated=rollout.terminated,
             value=value.new_zeros(shape).index_put(rows, value),
             next_value=value.new_zeros(shape).index_put(ends, self.scale.values(ahead)),
             discount=self.update.discount,
@@ -126,69 +348,69 @@ class HighLevel:
             mode=self.options.gamma_mode,
         )
 
-    def fit(self, prepared: Prepared, stopped: Tensor, entropy_share: float) -> dict[str, Tensor]:
-        """All gradient steps of a round; where no decision was paid more than another, only a look at one.
+    def fit(
+        self, prepared: PreparedDecisions, stopped: Tensor, entropy_share: float
+    ) -> dict[str, Tensor]:
+        """Take all gradient steps of one iteration; none if all decisions had the same reward.
 
         Then the gradient is that of entropy and noise alone. It is small, but Adam makes steps of full size
         of it, and where success is rare they undo what it taught before it comes again.
         """
-        batch = prepared.batch
-        before, target = in_units(
-            self.scale, batch.before, batch.target, self.coordinator.last, stopped
+        batch, same_reward = prepared.batch, prepared.same_reward
+        old_value, target = in_network_units(
+            self.scale, batch.old_value, batch.target, self.coordinator.last, stopped
         )
-        metrics = {**prepared.metrics, "high/skipped": prepared.idle.float()}
         self._entropy_coef = self.options.entropy_coef * entropy_share
-        means = fit(
+        means = self.update.fit(
             self.optimizers["coordinator"],
             self._loss,
-            batch._replace(before=before, target=target),
-            num_epochs=1 if bool(prepared.idle) else self.options.num_epochs,
-            num_minibatches=1,  # decisions are few
-            parts=self.update.ppo.accumulate,
-            stopped=stopped | prepared.idle,
+            batch._replace(old_value=old_value, target=target),
+            stopped | same_reward,
+            num_epochs=1 if bool(same_reward) else self.options.num_epochs,
         )
-        fitted = dict(zip(_FITTED, means.unbind(), strict=True))
-        entropies = {f"skill/{key}": fitted.pop(key) for key in ("entropy_team", "entropy_indiv")}
-        return metrics | entropies | {f"high/{key}": value for key, value in fitted.items()}
+        steps = dict(zip(_STEP_METRICS, means, strict=True))
+        return {
+            **prepared.metrics,
+            "high/skipped": same_reward.float(),
+            **{f"high/{name}": value for name, value in steps.items()},
+        }
 
     def _loss(self, batch: DecisionBatch) -> tuple[Tensor, Tensor]:
-        judged = self.coordinator.evaluate(batch.state, batch.frames, batch.skills)
-        clipped = policy_terms(
-            judged.log_prob - batch.log_prob, batch.advantage, self.update.ppo.clip_epsilon
-        )
-        error = value_loss(self.update, judged.value, batch.target, batch.before)
-        loss = clipped.loss + error - self._entropy_coef * judged.entropy.mean()
-        team, rest = judged.entropy[:, 0].mean(), judged.entropy[:, 1:]
+        evaluation = self.coordinator.evaluate(batch.state, batch.frames, batch.skills)
+        policy = self.update.policy_terms(evaluation.log_prob - batch.log_prob, batch.advantage)
+        critic = self.update.value_loss(evaluation.value, batch.target, batch.old_value)
+        loss = policy.loss + critic - self._entropy_coef * evaluation.entropy.mean()
+        team, rest = evaluation.entropy[:, 0].mean(), evaluation.entropy[:, 1:]
         individual = rest.mean() if rest.numel() else torch.zeros_like(team)
-        row = [clipped.loss, error, team, individual, clipped.kl, clipped.clip_fraction]
+        row = [policy.loss, critic, team, individual, policy.kl, policy.clip_fraction]
         return loss, torch.stack(row)
 
 
-class NoHighLevel:
+class NoHighLevelUpdate:
     """agent.ablation=no_high: skills are drawn, so there is nothing to learn."""
 
     def __init__(self) -> None:
         self.optimizers: dict[str, Optimizer] = {}
 
-    def prepare(self, block: Block) -> Prepared:
-        """Nothing that could be wrong."""
-        return Prepared(None, torch.zeros((), device=block.reward.device), torch.tensor(True), {})
+    def prepare(self, rollout: TeamRollout) -> PreparedDecisions:
+        """Return no decisions, and a replay error of 0."""
+        zero = torch.zeros((), device=rollout.reward.device)
+        return PreparedDecisions(None, zero, zero == 0.0, {})
 
-    def fit(self, prepared: Prepared, stopped: Tensor, entropy_share: float) -> dict[str, Tensor]:
-        """Nothing to tell."""
+    def fit(
+        self, prepared: PreparedDecisions, stopped: Tensor, entropy_share: float
+    ) -> dict[str, Tensor]:
+        """Learn nothing."""
         return prepared.metrics
 
 
-def _accounts(decide: Tensor, ended: Tensor) -> dict[str, Tensor]:
-    """How many decisions there were, by what ended their time and by env."""
+def _decision_counts(decide: Tensor, end: Tensor) -> dict[str, Tensor]:
+    """Count the decisions by the event that ended them, and by env."""
     counts = decide.sum(1).float()
-    by_reason = {
-        f"sync/high_by_reason/{name}": (ended == end).sum().float()
-        for name, end in timing.ENDS.items()
-    }
-    return by_reason | {
-        "sync/high_per_env_min": counts.min(),
-        "sync/high_per_env_mean": counts.mean(),
-        "sync/high_per_env_max": counts.max(),
-        "sync/high_per_env_std": counts.std(correction=0),
+    return {
+        **{f"high/ended_by/{name}": (end == event).sum().float() for name, event in ENDS.items()},
+        "high/decisions_per_env/min": counts.min(),
+        "high/decisions_per_env/mean": counts.mean(),
+        "high/decisions_per_env/max": counts.max(),
+        "high/decisions_per_env/std": counts.std(correction=0),
     }

@@ -1,12 +1,16 @@
-"""What YAML says of each part of the agent."""
+"""The options of agent=hmasd, their checks, and its ablations."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
-from navrl.agents.core.guards import require_fractions, require_positive
+from navrl.config.checks import ConfigError, require_choice, require_number, require_whole
+
+MAX_SKILLS = 1000  # memory grows with the number of skills, and no discriminator tells more apart
+ABLATIONS = ("none", "no_team", "no_indi", "no_ex", "no_in", "no_high")
 
 
 class CoordinatorOptions(NamedTuple):
-    """Of who chooses skills."""
+    """The options of the high-level policy."""
 
     width: int
     blocks: int
@@ -20,7 +24,7 @@ class CoordinatorOptions(NamedTuple):
 
 
 class ActorOptions(NamedTuple):
-    """Of who acts, and of the critic."""
+    """The options of the low-level policy and its critic."""
 
     skill_injection: str
     skill_init: str
@@ -36,14 +40,14 @@ class ActorOptions(NamedTuple):
 
 
 class DiscriminatorOptions(NamedTuple):
-    """Of who tells skills apart."""
+    """The options of both discriminators."""
 
     num_epochs: int
     learning_rate: float
 
 
 class IntrinsicOptions(NamedTuple):
-    """Of what agents are paid for beside the env's reward."""
+    """The weights of the low-level reward."""
 
     lambda_e: float
     lambda_team: float
@@ -52,7 +56,7 @@ class IntrinsicOptions(NamedTuple):
 
 
 class PPOOptions(NamedTuple):
-    """Of the updates of all parts."""
+    """The options that all updates share."""
 
     gae_lambda: float
     clip_epsilon: float
@@ -66,49 +70,87 @@ class PPOOptions(NamedTuple):
     accumulate: int
 
 
-class Update(NamedTuple):
-    """What holds for the updates of all parts."""
+Part = CoordinatorOptions | ActorOptions | DiscriminatorOptions | PPOOptions
 
-    ppo: PPOOptions
-    discount: float
-    num_iterations: int
+_WHOLE = ("num_epochs", "num_minibatches", "chunk_length", "width", "blocks", "heads", "accumulate")
+_POSITIVE = ("learning_rate", "critic_learning_rate", "value_clip", "huber_delta", "max_grad_norm")
+_FRACTIONS = (
+    *("gae_lambda", "clip_epsilon"),
+    *("final_learning_rate_share", "final_entropy_share"),
+)
+_CHOICES: dict[str, Collection[str]] = {
+    "gamma_mode": ("per_decision", "smdp"),
+    "partial": ("bootstrap", "drop"),
+    "skill_injection": ("last", "input", "both"),
+    "skill_init": ("pairs", "spread", "gaussian"),
+    "critic": ("team", "both"),
+}
 
 
 def check_options(
+    *,
+    k: int,
+    discount: float,
     coordinator: CoordinatorOptions,
     actor: ActorOptions,
     discriminator: DiscriminatorOptions,
-    update: Update,
+    ppo: PPOOptions,
 ) -> None:
-    """Refuse numbers that make no sense, by their name in YAML."""
-    ppo = update.ppo
-    require_fractions(discount=update.discount)
-    require_fractions(
-        **{
-            f"ppo.{name}": getattr(ppo, name)
-            for name in (
-                *("gae_lambda", "clip_epsilon"),
-                *("final_learning_rate_share", "final_entropy_share"),
-            )
-        }
-    )
-    for name in ("value_clip", "huber_delta", "accumulate"):
-        require_positive(**{f"ppo.{name}": getattr(ppo, name)})
-    parts = {"coordinator": coordinator, "actor": actor, "discriminator": discriminator}
+    """Raise ConfigError about the first option that makes no sense, by its name in YAML."""
+    require_whole("agent.k", k, 1)
+    require_number("agent.discount", discount, least=0.0, most=1.0)
+    parts: dict[str, Part] = {
+        "coordinator": coordinator,
+        "actor": actor,
+        "discriminator": discriminator,
+        "ppo": ppo,
+    }
     for part, options in parts.items():
-        for name in (
-            "learning_rate",
-            "critic_learning_rate",
-            "num_epochs",
-            "num_minibatches",
-            "chunk_length",
-            "width",
-            "blocks",
-            "heads",
-        ):
-            require_positive(**{f"{part}.{name}": getattr(options, name, None)})
+        for name, value in options._asdict().items():
+            _check(name, f"agent.{part}.{name}", value)
     if coordinator.width % coordinator.heads:
-        raise ValueError(
+        raise ConfigError(
             f"agent.coordinator.heads = {coordinator.heads}; expected a divisor of width = "
             f"{coordinator.width}; change agent.coordinator.heads"
         )
+
+
+def _check(name: str, option: str, value: object) -> None:
+    if name in _WHOLE:
+        require_whole(option, value, 1)
+    elif name in _POSITIVE and value is not None:
+        require_number(option, value, above=0.0)
+    elif name in _FRACTIONS:
+        require_number(option, value, least=0.0, most=1.0)
+    elif name in _CHOICES:
+        require_choice(option, value, _CHOICES[name])
+
+
+class Method(NamedTuple):
+    """The parts of the method that an ablation leaves."""
+
+    num_skills: tuple[int, ...]  # at each position of the coordinator
+    team_skills: int
+    individual_skills: int  # as the actor knows them
+    intrinsic: IntrinsicOptions
+    coordinated: bool  # False: skills are drawn at random and last as long as the episode
+
+
+def ablated_method(
+    ablation: str, *, n_team: int, n_indiv: int, num_agents: int, intrinsic: IntrinsicOptions
+) -> Method:
+    """Return the method without the part that agent.ablation names."""
+    require_choice("agent.ablation", ablation, ABLATIONS)
+    require_whole("agent.n_team", n_team, 1, MAX_SKILLS)
+    require_whole("agent.n_indiv", n_indiv, 1, MAX_SKILLS)
+    if ablation == "no_team":
+        n_team, intrinsic = 1, intrinsic._replace(lambda_team=0.0)
+    if ablation == "no_ex":
+        intrinsic = intrinsic._replace(lambda_e=0.0)
+    if ablation == "no_in":
+        intrinsic = intrinsic._replace(lambda_team=0.0, lambda_indiv=0.0)
+    num_skills = (n_team, *[n_indiv] * num_agents)
+    if ablation == "no_indi":  # all agents act by the team's skill
+        num_skills, n_indiv = (n_team,), n_team
+        intrinsic = intrinsic._replace(lambda_indiv=0.0)
+    return Method(num_skills, n_team, n_indiv, intrinsic, ablation != "no_high")

@@ -1,6 +1,7 @@
-"""The policy of a team with skills: it chooses some when they are due, and acts by them."""
+"""The policy of a team with skills: it chooses new skills when a decision is due, and acts by them."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from tensordict import TensorDictBase
@@ -10,22 +11,42 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
 from navrl.agents.core.team import GROUP, in_group, state_of
-from navrl.agents.hmasd import timing
-from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
-from navrl.agents.hmasd.discoverer import Actor
-from navrl.agents.hmasd.timing import Memory
+from navrl.agents.hmasd.high_level import Coordinator, UniformSkills
+from navrl.agents.hmasd.low_level import Actor
+from navrl.agents.hmasd.rollout import INTERVAL, KEPT, RESET, ROLLOUT_START, SKILLS
 from navrl.agents.networks.distributions import ActionDistribution
+from navrl.agents.networks.memory import HIDDEN
 
-SKILLS = "skill"  # the group (N,) of what is known of skills in a rollout
-_HANDED_ON = tuple((SKILLS, name) for name in Memory._fields)
-HIDDEN = (GROUP, "hidden")  # what an actor with a memory remembered before the step
+
+class SkillMemory(NamedTuple):
+    """The state of the policy from step to step; envs make it all zeros where an episode ended."""
+
+    chosen: Tensor  # int64 (N, positions), the skills
+    timer: Tensor  # int64 (N, 1), steps since they were chosen
+    stamp: Tensor  # int64 (N, 1), the policy version that chose them, plus 1; 0: no skills yet
+
+
+_MEMORY = tuple((SKILLS, name) for name in SkillMemory._fields)
+_HIDDEN = (GROUP, HIDDEN)
+
+
+def reasons(memory: SkillMemory, *, interval: int, version: int) -> Tensor:
+    """Return the reason of each env for a decision at this step, uint8 (N, 1).
+
+    A new version always chooses again, so every step of a rollout belongs to a decision of the policy that
+    collected it: that makes high-level learning on-policy.
+    """
+    over = torch.where(memory.timer >= interval, INTERVAL, KEPT)
+    foreign = torch.where(memory.stamp != version + 1, ROLLOUT_START, over)
+    return torch.where(memory.stamp == 0, RESET, foreign).to(torch.uint8)
 
 
 class HierarchicalPolicy(TensorDictModuleBase):
     """Observations to skills and actions; `version` counts updates.
 
-    It remembers nothing itself. What it needs next it writes under "next", from where an env hands it on,
-    as zeros when an episode begins; so many envs, other envs and resumed runs share one policy.
+    The module has no state of its own. The memory after a step is written under "next"; from there an env
+    carries it to the next step, as zeros when an episode begins; so many envs, other envs and resumed runs
+    share one policy.
     """
 
     def __init__(
@@ -35,73 +56,86 @@ class HierarchicalPolicy(TensorDictModuleBase):
         actor: Actor,
         interval: int,
         num_agents: int,
-        also_told: Sequence[NestedKey],
+        extra_keys: Sequence[NestedKey],
     ) -> None:
         super().__init__()
         self.coordinator, self.actor = coordinator, actor
         self.interval, self.num_agents, self.version = interval, num_agents, 0
-        leaves = {*actor.view.leaves, *getattr(coordinator, "view", actor.view).leaves}
-        told = [("observation", leaf) for leaf in sorted(leaves)]
-        self.in_keys = [*also_told, *in_group(GROUP, *told)]
+        leaves = [("observation", leaf) for leaf in sorted(actor.encoder.leaves)]
+        self.in_keys = [*extra_keys, *in_group(GROUP, *leaves)]
         self.out_keys = [
             *in_group(GROUP, "skill", "action", "action_log_prob"),
-            *_HANDED_ON,
+            *_MEMORY,
             *((SKILLS, name) for name in ("reason", "log_prob")),
-            *(("next", *key) for key in _HANDED_ON),
+            *(("next", *key) for key in _MEMORY),
         ]
         if actor.memory.size:
-            self.out_keys += [HIDDEN, ("next", *HIDDEN)]
+            self.out_keys += [_HIDDEN, ("next", *_HIDDEN)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Sample, or take what is most probable under ExplorationType.DETERMINISTIC."""
-        best = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
-        frames, memory = tensordict.get(GROUP), self._memory(tensordict)
-        reason = timing.reasons(memory, interval=self.interval, version=self.version)
-        due = reason != timing.NONE
-        log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
-        # On a CPU it costs nothing to ask whether anybody needs skills; a GPU would have to be waited for.
-        if due.device.type != "cpu" or bool(due.any()):
-            choice = self.coordinator.act(state_of(tensordict), frames, deterministic=best)
-            memory = timing.renewed(memory, due, choice.skills, version=self.version)
-            log_prob = torch.where(due, choice.log_prob, 0.0)
+        """Sample, or take the most probable skills and actions under ExplorationType.DETERMINISTIC."""
+        deterministic = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
+        memory = self._decide(tensordict, deterministic=deterministic)
         skill = individual_skills(memory.chosen, self.num_agents)
-        dist = self._act(tensordict, frames, skill)
-        action = dist.deterministic_sample if best else dist.sample()
-        for name, value in (("skill", skill), ("action", action)):
-            frames.set(name, value)
+        frames = tensordict.get(GROUP)
+        dist = self._distribution(tensordict, frames, skill)
+        action = dist.deterministic_sample if deterministic else dist.sample()
+        frames.set("skill", skill)
+        frames.set("action", action)
         frames.set("action_log_prob", dist.log_prob(action))
+        return tensordict
+
+    def _decide(self, tensordict: TensorDictBase, *, deterministic: bool) -> SkillMemory:
+        """Choose new skills where a decision is due; write the decision and the memory."""
+        memory = self._memory(tensordict)
+        reason = reasons(memory, interval=self.interval, version=self.version)
+        due = reason != KEPT
+        log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
+        # On a CPU it is cheap to read whether any decision is due; a GPU would have to be waited for.
+        if due.device.type != "cpu" or bool(due.any()):
+            choice = self.coordinator.act(
+                state_of(tensordict), tensordict.get(GROUP), deterministic=deterministic
+            )
+            memory = SkillMemory(
+                torch.where(due, choice.skills, memory.chosen),
+                torch.where(due, 0, memory.timer),
+                torch.where(due, self.version + 1, memory.stamp),
+            )
+            log_prob = torch.where(due, choice.log_prob, 0.0)
         after = memory._replace(timer=memory.timer + 1)
-        for key, now, then in zip(_HANDED_ON, memory, after, strict=True):
+        for key, now, then in zip(_MEMORY, memory, after, strict=True):
             tensordict.set(key, now)
             tensordict.set(("next", *key), then)
         tensordict.set((SKILLS, "reason"), reason)
-        return tensordict.set((SKILLS, "log_prob"), log_prob)
+        tensordict.set((SKILLS, "log_prob"), log_prob)
+        return memory
 
-    def _act(
+    def _distribution(
         self, tensordict: TensorDictBase, frames: TensorDictBase, skill: Tensor
     ) -> ActionDistribution:
-        """The actor's distribution; its memory goes the way of the skills."""
+        """Return the actor's distribution; write its hidden state before and after the step."""
         size = self.actor.memory.size
-        hidden = tensordict.get(HIDDEN, None)
+        hidden = tensordict.get(_HIDDEN, None)
         if hidden is None:
             hidden = torch.zeros(*skill.shape, size, device=skill.device)
         dist, after = self.actor.step(frames, skill, hidden)
         if size:
-            tensordict.set(HIDDEN, hidden)
-            tensordict.set(("next", *HIDDEN), after)
+            tensordict.set(_HIDDEN, hidden)
+            tensordict.set(("next", *_HIDDEN), after)
         return dist
 
-    def _memory(self, tensordict: TensorDictBase) -> Memory:
-        """What the step before handed on; nothing where there was none."""
-        found = [tensordict.get(key, None) for key in _HANDED_ON]
-        if found[0] is None:
-            device = self.actor.out.weight.device
-            return timing.fresh(tensordict.batch_size[0], self.coordinator.positions, device)
-        return Memory(*found)
+    def _memory(self, tensordict: TensorDictBase) -> SkillMemory:
+        """Return the memory of the step before; zeros where there was none."""
+        memory = [tensordict.get(key, None) for key in _MEMORY]
+        if memory[0] is not None:
+            return SkillMemory(*memory)
+        shape = (tensordict.batch_size[0], self.coordinator.positions)
+        zeros = torch.zeros(shape, dtype=torch.int64, device=self.actor.out.weight.device)
+        return SkillMemory(zeros, zeros[:, :1], zeros[:, :1])
 
 
 def individual_skills(chosen: Tensor, num_agents: int) -> Tensor:
-    """The skill of every agent (..., A) by those of all positions; the team's, if only that was chosen."""
+    """Return the skill of every agent (..., A); the team's skill, if only that was chosen."""
     if chosen.shape[-1] == 1:
         return chosen.expand(*chosen.shape[:-1], num_agents).clone()
     return chosen[..., 1:]

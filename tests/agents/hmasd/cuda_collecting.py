@@ -19,7 +19,7 @@ def main() -> dict:
     parameters: list = []
     with audit(parameters) as recorder:
         env = build(config.env)(num_envs=NUM_ENVS, device=DEVICE, seed=0)
-        with mock.patch("navrl.agents.hmasd.discoverer.initial_biases", _zeros):  # asks the host
+        with mock.patch("navrl.agents.hmasd.low_level.initial_biases", _zeros):  # asks the host
             agent = build_agent(config, [5], env)
         parameters.extend(agent.parameters)
         recorder.truth = False  # nobody is done right after a reset

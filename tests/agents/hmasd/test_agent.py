@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 
 from navrl.agents.core.gradients import fit
-from navrl.agents.hmasd.ablations import ABLATIONS
+from navrl.agents.hmasd.options import ABLATIONS
 from tests.agents.hmasd import game
 
 STEPS = 12
@@ -69,7 +69,7 @@ def test_teams_actions_and_intervals_of_any_size(make_agent, discrete, num_agent
         metrics = agent.update(rollout)
         assert metrics["sync/policy_version"] == number + 1
         assert all(value == value and abs(value) < 1e6 for value in metrics.values())
-        assert max(metrics["sync/replay_err_low"], metrics["sync/replay_err_high"]) <= 1e-5
+        assert max(metrics["low/sync/replay_error"], metrics["high/sync/replay_error"]) <= 1e-5
 
 
 @pytest.mark.parametrize("injection", ["last", "input", "both"])
@@ -219,14 +219,19 @@ def test_a_loaded_agent_goes_on_bit_for_bit(make_agent):
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("agent.k=0", r"agent\.k = 0; expected more than 0"),
-        ("agent.n_team=0", r"agent\.n_team = 0; expected 1 to 1000; change agent\.n_team"),
-        ("agent.n_indiv=1001", r"agent\.n_indiv = 1001; expected 1 to 1000"),
-        ("agent.ablation=no", r"agent\.ablation = 'no'; expected one of none, no_team"),
+        ("agent.k=0", r"agent\.k = 0; expected a whole number, 1"),
+        (
+            "agent.n_team=0",
+            r"agent\.n_team = 0; expected a whole number from 1 to 1000; change agent\.n_team",
+        ),
+        ("agent.n_indiv=1001", r"agent\.n_indiv = 1001; expected a whole number from 1 to 1000"),
+        ("agent.ablation=no", r"agent\.ablation = no; expected one of none, no_team"),
         ("agent.coordinator.heads=3", r"agent\.coordinator\.heads = 3; expected a divisor"),
-        ("agent.coordinator.partial=x", r"agent\.coordinator\.partial = 'x'; expected one of"),
-        ("agent.actor.skill_injection=x", r"agent\.actor\.skill_injection = 'x'; expected"),
-        ("agent.ppo.gae_lambda=2", r"agent\.ppo\.gae_lambda = 2(\.0)?; expected 0 to 1"),
+        ("agent.coordinator.partial=x", r"agent\.coordinator\.partial = x; expected one of"),
+        ("agent.actor.skill_injection=x", r"agent\.actor\.skill_injection = x; expected"),
+        ("agent.ppo.gae_lambda=2", r"agent\.ppo\.gae_lambda = 2(\.0)?; expected a finite number"),
+        ("agent.actor.skill_init=x", r"agent\.actor\.skill_init = x; expected one of pairs"),
+        ("agent.actor.critic=own", r"agent\.actor\.critic = own; expected one of team, both"),
         ("agent.discriminator.num_epochs=0", r"agent\.discriminator\.num_epochs = 0; expected"),
     ],
 )

@@ -3,19 +3,21 @@
 import pytest
 import torch
 
-from navrl.agents.hmasd.coordinator import Coordinator, UniformSkills
+from navrl.agents.hmasd.high_level import Coordinator, UniformSkills
 from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.team import team_spec
+from navrl.config.compose import build
 from tests.agents.hmasd import game
+from tests.agents.hmasd.conftest import configuration
 
 NETWORK = NetworkOptions(hidden_sizes=[8], entity_sizes=[8], lidar_encoder="mlp", activation="relu")
 
 
 def make(choices, num_agents, *, blocks=2, heads=2):
     team = team_spec(game.specs(num_agents)[0], "hmasd")
-    found = Coordinator(
-        choices=choices, team=team, network=NETWORK, width=8, blocks=blocks, heads=heads
-    )
+    options = configuration(()).coordinator
+    options = build(options)._replace(width=8, blocks=blocks, heads=heads)
+    found = Coordinator(num_skills=choices, team=team, network=NETWORK, options=options)
     for parameter in found.parameters():  # nearly zero layers would hide what they do
         torch.nn.init.normal_(parameter, std=0.5)
     return found

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from navrl.agents.hmasd.blocks import block_of
+from navrl.agents.hmasd.rollout import team_rollout
 from tests.agents.hmasd import game
 from tests.agents.hmasd.test_agent import STEPS, weights
 
@@ -50,7 +50,7 @@ def test_what_the_dead_do_and_see_teaches_nothing(make_agent, memory):
 def test_no_skill_of_the_dead_is_better_than_another(make_agent):
     agent = make_agent("agent.k=3")
     rollout = with_deaths(game.collect(agent.policy, STEPS)[0])
-    batch = agent.high.prepare(block_of(rollout)).batch
+    batch = agent.high.prepare(team_rollout(rollout)).batch
     alive = rollout["agents", "alive"].squeeze(-1)[rollout["skill", "reason"].squeeze(-1) > 0]
     assert (~alive).any()
     assert torch.equal(batch.advantage[:, 1:] != 0.0, alive)

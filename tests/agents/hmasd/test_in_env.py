@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 
-from navrl.agents.hmasd import timing
-from navrl.agents.hmasd.blocks import block_of
+from navrl.agents.hmasd.returns import ENDS
+from navrl.agents.hmasd.rollout import KEPT, RESET, team_rollout
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
@@ -69,10 +69,10 @@ def test_rounds_in_an_env(name):
     for number in range(3):
         metrics = session.round()
         assert metrics["sync/policy_version"] == number + 1
-        assert max(metrics["sync/replay_err_low"], metrics["sync/replay_err_high"]) <= 1e-5
+        assert max(metrics["low/sync/replay_error"], metrics["high/sync/replay_error"]) <= 1e-5
         assert metrics["sync/stale_frames"] == 0
-        counted = [metrics[f"sync/high_by_reason/{name}"] for name in timing.ENDS]
-        assert sum(counted) == metrics["high/n"]
+        counted = [metrics[f"high/ended_by/{name}"] for name in ENDS]
+        assert sum(counted) == metrics["high/decisions"]
         assert all(value == value for value in metrics.values())
 
 
@@ -90,7 +90,7 @@ def test_decisions_follow_the_ends_of_real_episodes():
     session = Session()
     next(session.rollouts)
     session.agent.policy.version += 1
-    block = block_of(next(session.rollouts))
+    block = team_rollout(next(session.rollouts))
     assert block.done[:, :-1].any()
     for env in range(NUM_ENVS):
         since = 3
@@ -98,7 +98,7 @@ def test_decisions_follow_the_ends_of_real_episodes():
             new = t == 0 or bool(block.done[env, t - 1])
             expected = new or since == 3
             since = 1 if expected else since + 1
-            assert bool(block.reason[env, t] != timing.NONE) == expected
+            assert bool(block.reason[env, t] != KEPT) == expected
 
 
 def test_a_fresh_process_goes_on_bit_for_bit():
@@ -133,6 +133,6 @@ def test_skills_are_chosen_anew_after_a_reset_on_the_fast_path():
             stepped, root = session.env.step_and_maybe_reset(session.agent.policy(root))
             reasons.append(stepped["skill", "reason"].squeeze(-1))
     reasons = torch.stack(reasons, 1)
-    assert (reasons[:, 0] == timing.RESET).all()
+    assert (reasons[:, 0] == RESET).all()
     # Episodes of seven steps: nothing lasts longer, so the eighth step begins another at the latest.
-    assert (reasons[:, 1:] == timing.RESET).any(1).all()
+    assert (reasons[:, 1:] == RESET).any(1).all()

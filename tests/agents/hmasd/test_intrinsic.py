@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from navrl.agents.hmasd.blocks import block_of
-from navrl.agents.hmasd.intrinsic import intrinsic_reward
+from navrl.agents.hmasd.discriminators import low_level_reward
 from navrl.agents.hmasd.options import IntrinsicOptions
+from navrl.agents.hmasd.rollout import team_rollout
 from tests.agents.hmasd import game
 
 
@@ -15,33 +15,32 @@ def paid(agent, block, **changes):
     options = IntrinsicOptions(
         **{"lambda_e": 2.0, "lambda_team": 0.3, "lambda_indiv": 0.7, "center": False, **changes}
     )
-    team, individual = agent.discriminators.team, agent.discriminators.agent
     rewards = block.own_reward.flatten(0, 1)
     with torch.no_grad():
-        return intrinsic_reward(options, team, individual, block.outcomes(), rewards)
+        return low_level_reward(options, agent.discriminators, block.outcomes(), rewards)
 
 
 def test_pay_by_hand_where_each_step_truly_led(make_agent):
     agent = make_agent("agent.k=3")
-    for module in (agent.discriminators.team, agent.discriminators.agent):
+    for module in (agent.discriminators.team, agent.discriminators.individual):
         torch.nn.init.normal_(module.out.weight)
     rollout, _ = game.collect(agent.policy, 12, ending=0.4)
     assert rollout["next", "done"].any()
-    found = paid(agent, block_of(rollout)).total.view(game.NUM_ENVS, 12, game.AGENTS)
+    found = paid(agent, team_rollout(rollout)).total.view(game.NUM_ENVS, 12, game.AGENTS)
     for env in range(game.NUM_ENVS):
         for t in range(12):
             ahead = rollout[env, t]["next"]
             team, *individual = rollout["skill", "chosen"][env, t].tolist()
             net = agent.discriminators.team
-            logits = net.out(net.body(ahead["state"]))
+            logits = net.out(net.layers(ahead["state"]))
             shared = (
                 2.0 * ahead["reward"].item() + 0.3 * (logits[team] - logits.logsumexp(-1)).item()
             )
-            net = agent.discriminators.agent
+            net = agent.discriminators.individual
             for i, skill in enumerate(individual):
                 told = torch.eye(2)[team]
                 rows = torch.cat([ahead["agents", "observation", "view"][i], told])
-                logits = net.out(net.body(rows))
+                logits = net.out(net.layers(rows))
                 own = 0.7 * (logits[skill] - logits.logsumexp(-1)).item()
                 assert found[env, t, i].item() == pytest.approx(shared + own, abs=1e-5)
 
@@ -49,11 +48,11 @@ def test_pay_by_hand_where_each_step_truly_led(make_agent):
 @pytest.mark.parametrize("center", [False, True])
 def test_who_cannot_tell_skills_apart_pays_nothing_or_the_chance_level(make_agent, center):
     agent = make_agent("agent.k=3")
-    for module in (agent.discriminators.team, agent.discriminators.agent):
+    for module in (agent.discriminators.team, agent.discriminators.individual):
         torch.nn.init.zeros_(module.out.weight)
     rollout, _ = game.collect(agent.policy, 5, reward=torch.zeros(game.NUM_ENVS, 1))
     expected = 0.0 if center else -0.3 * math.log(2) - 0.7 * math.log(3)
-    total = paid(agent, block_of(rollout), center=center).total
+    total = paid(agent, team_rollout(rollout), center=center).total
     torch.testing.assert_close(total, torch.full_like(total, expected))
 
 
@@ -62,21 +61,22 @@ def test_who_has_a_reward_of_its_own_is_paid_that(make_agent):
     rollout, _ = game.collect(agent.policy, 5)
     own = torch.randn(game.NUM_ENVS, 5, game.AGENTS, 1)
     less = rollout["next", "reward"].unsqueeze(2) - own
-    shared = paid(agent, block_of(rollout)).total
+    shared = paid(agent, team_rollout(rollout)).total
     rollout["next", "agents", "reward"] = own
-    found = paid(agent, block_of(rollout)).total
+    found = paid(agent, team_rollout(rollout)).total
     torch.testing.assert_close(shared - found, 2.0 * less.flatten(0, 1).squeeze(-1))
 
 
 def test_the_dead_are_paid_for_the_team_only(make_agent):
     agent = make_agent("agent.k=3")
-    torch.nn.init.normal_(agent.discriminators.agent.out.weight)
+    torch.nn.init.normal_(agent.discriminators.individual.out.weight)
     rollout, _ = game.collect(agent.policy, 5)
     alive = torch.rand(game.NUM_ENVS, 5, game.AGENTS, 1) > 0.5
-    living = paid(agent, block_of(rollout)).total
+    living = paid(agent, team_rollout(rollout)).total
     rollout["next", "agents", "alive"] = alive
     found, shared = (
-        paid(agent, block_of(rollout), **changes).total for changes in ({}, {"lambda_indiv": 0.0})
+        paid(agent, team_rollout(rollout), **changes).total
+        for changes in ({}, {"lambda_indiv": 0.0})
     )
     torch.testing.assert_close(found, torch.where(alive.flatten(0, 1).squeeze(-1), living, shared))
 
@@ -94,5 +94,5 @@ def test_the_dead_are_paid_for_the_team_only(make_agent):
 )
 def test_ablations_take_parts_of_the_pay(make_agent, ablation, expected):
     agent = make_agent(f"agent.ablation={ablation}")
-    options = agent.telling.intrinsic
+    options = agent.method.intrinsic
     assert (options.lambda_e, options.lambda_team, options.lambda_indiv) == expected

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from navrl.agents.hmasd.blocks import block_of
-from navrl.agents.hmasd.policy import HIDDEN
-from navrl.agents.networks.memory import GruRecurrence, chunks
+from navrl.agents.hmasd.rollout import team_rollout
+from navrl.agents.networks.memory import HIDDEN, GruRecurrence, chunks
 from tests.agents.hmasd import game
 
 GRU = ("agent.k=3", "agent.actor.rnn=gru", "agent.actor.chunk_length=5")
@@ -22,7 +21,7 @@ def test_a_rollout_is_replayed_in_chunks(make_agent):
     agent = make_agent(*GRU)
     rollout = collected(agent, ending=0.15)
     assert rollout["next", "done"][:, :-1].any()
-    block = block_of(rollout)
+    block = team_rollout(rollout)
     low = agent.low.prepare(block, torch.randn_like(block.skill, dtype=torch.float32))
     assert low.replay_error.item() <= 1e-5
     assert low.actions.hidden.abs().amax(-1).max() > 0.01
@@ -31,7 +30,7 @@ def test_a_rollout_is_replayed_in_chunks(make_agent):
         low.actions._replace(hidden=torch.zeros_like(low.actions.hidden)),
         low.actions._replace(fresh=torch.zeros_like(low.actions.fresh)),
     ):
-        again = agent.low._again(spoiled).log_prob(spoiled.action)
+        again = agent.low._distribution(spoiled).log_prob(spoiled.action)
         assert (again - spoiled.log_prob).abs().max() > 1e-3
 
 
@@ -39,11 +38,11 @@ def test_an_episode_begins_with_nothing_in_mind(make_agent):
     agent = make_agent(*GRU)
     rollout = collected(agent, ending=0.3)
     ended = rollout["next", "done"][:, :-1, 0]
-    hidden = rollout[HIDDEN]
+    hidden = rollout["agents", HIDDEN]
     assert (hidden[:, 1:][ended] == 0.0).all()
     assert (hidden[:, 1:][~ended].abs().amax(-1) > 0.0).all()
     kept = ~ended
-    assert torch.equal(hidden[:, 1:][kept], rollout["next"][HIDDEN][:, :-1][kept])
+    assert torch.equal(hidden[:, 1:][kept], rollout["next", "agents", HIDDEN][:, :-1][kept])
 
 
 def test_a_memory_learns_and_goes_on(make_agent):
@@ -53,7 +52,7 @@ def test_a_memory_learns_and_goes_on(make_agent):
     for _ in range(2):
         rollout, root = game.collect(agent.policy, 20, root=root)
         metrics = agent.update(rollout)
-        assert metrics["sync/replay_err_low"] <= 1e-5
+        assert metrics["low/sync/replay_error"] <= 1e-5
     assert not torch.equal(before, agent.policy.actor.memory.cell.weight_hh)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from navrl.agents.hmasd.returns import BATCH_END, EPISODE_END, INTERVAL_END, smdp_gae
+from navrl.agents.hmasd.returns import EPISODE_END, INTERVAL_END, ROLLOUT_END, smdp_gae
 
 NUM_ENVS, STEPS, HEADS = 6, 40, 3
 
@@ -35,7 +35,7 @@ def intervals(given, env, discount, mode):
         inside = discount if mode == "smdp" else 1.0
         reward = sum(inside ** (i - t) * given["reward"][env, i].item() for i in range(t, end + 1))
         factor = discount ** (end - t + 1) if mode == "smdp" else discount
-        why = EPISODE_END if dones else BATCH_END if following == STEPS else INTERVAL_END
+        why = EPISODE_END if dones else ROLLOUT_END if following == STEPS else INTERVAL_END
         found.append((t, end, reward, factor, why))
     return found
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torchrl.data import Bounded, MultiCategorical
 
-from navrl.agents.hmasd.skill_bias import initial_biases
+from navrl.agents.hmasd.low_level import initial_biases
 from navrl.agents.networks.heads import head_for
 from navrl.envs.core.specs import Hybrid
 
@@ -84,8 +84,3 @@ def test_only_what_competes_is_weighed_against_each_other(spec, groups, kind):
 def test_gaussian_skills_have_their_deviation():
     rows = initial_biases("gaussian", 4000, 2.0, five_actions())
     assert rows.std().item() == pytest.approx(2.0, rel=0.05)
-
-
-def test_an_unknown_way_is_refused():
-    with pytest.raises(ValueError, match=r"agent\.actor\.skill_init = 'x'; expected one of pairs"):
-        initial_biases("x", 2, 1.0, five_actions())

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from navrl.agents.hmasd import timing
-from navrl.agents.hmasd.blocks import block_of
+from navrl.agents.hmasd.returns import ENDS
+from navrl.agents.hmasd.rollout import INTERVAL, KEPT, RESET, ROLLOUT_START, team_rollout
 from tests.agents.hmasd import game
 
 STEPS = 23
@@ -15,11 +15,11 @@ def expected_reasons(done, interval):
     reasons, since = [], None
     for t, ended_before in enumerate([None, *done[:-1]]):
         if t == 0 or ended_before:
-            since, reason = 0, timing.BATCH_START if t == 0 else timing.RESET
+            since, reason = 0, ROLLOUT_START if t == 0 else RESET
         elif since == interval:
-            since, reason = 0, timing.INTERVAL
+            since, reason = 0, INTERVAL
         else:
-            reason = timing.NONE
+            reason = KEPT
         reasons.append(reason)
         since += 1
     return reasons
@@ -39,9 +39,9 @@ def test_decisions_are_made_at_resets_after_intervals_and_under_a_new_policy(
         done = rollout["next", "done"][env, :, 0].tolist()
         expected = expected_reasons(done, interval)
         if ended_last[env]:
-            expected[0] = timing.RESET
+            expected[0] = RESET
         assert rollout["skill", "reason"][env, :, 0].tolist() == expected
-    decided = rollout["skill", "reason"] != timing.NONE
+    decided = rollout["skill", "reason"] != KEPT
     chosen = rollout["skill", "chosen"]
     kept = ~decided[:, 1:].expand_as(chosen[:, 1:])
     assert torch.equal(chosen[:, 1:][kept], chosen[:, :-1][kept])
@@ -54,34 +54,34 @@ def test_decisions_are_made_at_resets_after_intervals_and_under_a_new_policy(
 def test_steps_and_rewards_are_all_accounted_for(make_agent, interval):
     agent = make_agent(f"agent.k={interval}")
     rollout, _ = game.collect(agent.policy, STEPS)
-    block = block_of(rollout)
+    block = team_rollout(rollout)
     metrics = agent.high.prepare(block).metrics
-    number = metrics["high/n"].item()
+    number = metrics["high/decisions"].item()
     frames = game.NUM_ENVS * STEPS
     assert number == (rollout["skill", "reason"] > 0).sum().item()
-    assert metrics["high/duration_mean"].item() * number == pytest.approx(frames)
-    assert metrics["high/reward_mean"].item() * number == pytest.approx(
+    assert metrics["high/decision_steps"].item() * number == pytest.approx(frames)
+    assert metrics["high/decision_reward"].item() * number == pytest.approx(
         rollout["next", "reward"].sum().item(), rel=1e-5
     )
-    by_reason = [metrics[f"sync/high_by_reason/{name}"].item() for name in timing.ENDS]
+    by_reason = [metrics[f"high/ended_by/{name}"].item() for name in ENDS]
     assert sum(by_reason) == number
     assert by_reason[1] == rollout["next", "done"].sum().item()
-    assert metrics["sync/high_per_env_mean"].item() * game.NUM_ENVS == number
+    assert metrics["high/decisions_per_env/mean"].item() * game.NUM_ENVS == number
 
 
 def test_a_skill_that_lasted_its_whole_interval_was_not_cut_by_the_end_of_the_rollout(make_agent):
     agent = make_agent("agent.k=5")
     for steps, whole, cut in ((10, 8, 0), (12, 8, 4)):
         rollout, _ = game.collect(agent.policy, steps, ending=0.0)
-        metrics = agent.high.prepare(block_of(rollout)).metrics
-        assert metrics["sync/high_by_reason/interval"].item() == whole
-        assert metrics["sync/high_by_reason/batch_end"].item() == cut
+        metrics = agent.high.prepare(team_rollout(rollout)).metrics
+        assert metrics["high/ended_by/interval"].item() == whole
+        assert metrics["high/ended_by/rollout_end"].item() == cut
 
 
 def test_what_is_cut_short_can_be_dropped(make_agent):
     agent = make_agent("agent.k=5", "agent.coordinator.partial=drop")
     rollout, _ = game.collect(agent.policy, 12, ending=0.0)
-    assert agent.high.prepare(block_of(rollout)).batch.skills.shape == (2 * game.NUM_ENVS, 3)
+    assert agent.high.prepare(team_rollout(rollout)).batch.skills.shape == (2 * game.NUM_ENVS, 3)
 
 
 def test_all_agents_share_the_teams_skill_without_skills_of_their_own(make_agent):
@@ -96,5 +96,5 @@ def test_drawn_skills_last_as_long_as_the_episode(make_agent):
     agent = make_agent("agent.k=3", "agent.ablation=no_high")
     rollout, _ = game.collect(agent.policy, STEPS)
     reasons = rollout["skill", "reason"]
-    assert (reasons == timing.INTERVAL).sum() == 0
-    assert (reasons == timing.RESET).sum() == game.NUM_ENVS + rollout["next", "done"][:, :-1].sum()
+    assert (reasons == INTERVAL).sum() == 0
+    assert (reasons == RESET).sum() == game.NUM_ENVS + rollout["next", "done"][:, :-1].sum()
