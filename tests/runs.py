@@ -25,8 +25,8 @@ def row(iteration, seed, rounds, agent):
     skills = {
         **{f"skill/usage_Z_{i}": share for i, share in enumerate((1 - done / 2, done / 2))},
         **{f"skill/usage_z_{i}": 0.25 for i in range(4)},
-        **{"skill/switches": 0.5, "skill/entropy_team": 0.69 * (1 - done)},
-        **{"sync/high_by_reason/interval": 40.0, "sync/high_by_reason/batch_end": 8.0},
+        **{"skill/switches": 0.5, "high/policy/entropy_team": 0.69 * (1 - done)},
+        **{"high/ended_by/interval": 40.0, "high/ended_by/rollout_end": 8.0},
     }
     return {
         **{"iteration": iteration, "frames": 1000 * iteration},

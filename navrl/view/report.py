@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 _BOUNDS = ("_low", "_high")
-_PER_STEP = "_mean"  # suffix of rewards of an agent per step; other rewards are of episodes
+_PER_STEP = "low/reward/"  # of an agent per step; other rewards are of episodes
 _SHOWN_ELSEWHERE = ("episode/count", "eval/policy_version", "sync/policy_version", "time/eta_s")
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
 
@@ -104,9 +104,8 @@ class _Charts:
 
     def rewards(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield one chart for each group, in which the terms are the lines."""
-        rewards = [name for name in names if name.startswith("reward/")]
-        terms = [name for name in rewards if not name.endswith(_PER_STEP)]
-        per_step = [name for name in rewards if name.endswith(_PER_STEP)]
+        terms = [name for name in names if name.startswith("reward/")]
+        per_step = [name for name in names if name.startswith(_PER_STEP)]
         yield from self._by_group("by term, of an episode", terms)
         yield from self._by_group("of agents, per step", per_step)
 
@@ -115,15 +114,16 @@ class _Charts:
         for title, start in (("skills of the team", "Z"), ("skills of agents", "z")):
             known = [name for name in names if name.startswith(f"skill/usage_{start}_")]
             yield from self._by_group(f"{title}, share of decisions", known, kind="stack")
-        rest = ("switches", "distinct_frac", "entropy_team", "entropy_indiv", "mi_team", "mi_indiv")
-        yield from self.singly(names, lambda name: name in [f"skill/{metric}" for metric in rest])
+        first = ("switches", "distinct_fraction", "mi_team", "mi_individual")
+        yield from self.singly(names, lambda name: name in [f"skill/{metric}" for metric in first])
         yield from self.singly(names, lambda name: name.startswith("skill/"))
 
     def rollouts(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the checks that the policy that learned from a rollout also collected it."""
-        reasons = [name for name in names if name.startswith("sync/high_by_reason/")]
+        reasons = [name for name in names if name.startswith("high/ended_by/")]
         yield from self._by_group("decisions by the reason they ended", reasons, kind="stack")
-        yield from self.singly(names, lambda name: name.startswith("sync/"))
+        proofs = ("sync/", "high/sync/", "low/sync/")
+        yield from self.singly(names, lambda name: name.startswith(proofs))
 
     def performance(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield speed, stacked times, and memory."""
@@ -183,11 +183,11 @@ def _is_evaluated(name: str) -> bool:
 
 
 def _is_of_updates(name: str) -> bool:
-    return name.startswith(("loss/", "policy/", "high/", "low/", "disc/", "guard/"))
+    return name.startswith(("loss/", "policy/", "high/", "low/", "discriminator/"))
 
 
 def _short(name: str) -> str:
-    return name.rpartition("/")[2].removesuffix(_PER_STEP).removeprefix("usage_")
+    return name.rpartition("/")[2].removeprefix("usage_")
 
 
 def _line(label: str, tone: int, found: Band) -> dict[str, Any]:

@@ -59,11 +59,11 @@ def test_every_metric_is_in_one_chart():
             "eval/win",
             "eval/draw",
             "reward/hit",
-            "reward/env_mean",
+            "low/reward/env",
         ),
-        *("skill/usage_Z_0", "skill/usage_z_1", "skill/switches", "sync/high_by_reason/interval"),
+        *("skill/usage_Z_0", "skill/usage_z_1", "skill/switches", "high/ended_by/interval"),
         *("sync/replay_error", "loss/policy", "time/fps", "time/collect", "memory/rss_mb"),
-        *("high/ev", "curriculum/stage", "league/size"),
+        *("high/loss/explained_variance", "curriculum/stage", "league/size"),
     )
     bounds = ("episode/win_low", "eval/win_high")
     found = sections(run("a", dict.fromkeys((*names, *bounds, "episode/count"), 1.0)))
