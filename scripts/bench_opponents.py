@@ -20,10 +20,10 @@ from torch import Tensor
 from navrl.collectors.sync import SyncCollector
 from navrl.commands.bench import alternate
 from navrl.config.compose import build, compose
-from navrl.envs.combat.opponents.base import Command, Pilot
-from navrl.envs.combat.opponents.frozen import Frozen, Seat
+from navrl.envs.combat.opponents.base import Pilot
+from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.opponents.league import League
-from navrl.envs.combat.sim.state import CombatParams, CombatState
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command
 from navrl.run.options import prepare_process
 
 NOBODY = "nobody"
@@ -86,7 +86,7 @@ def collection(overrides: list[str], opponent: str) -> tuple[Any, Iterator[Tenso
         num_iterations=1,
     )
     if isinstance(env.opponent, Frozen):
-        seat = Seat(
+        seat = PolicyAdapter(
             observation=build(cfg.observation), action=build(cfg.action), compile_mode=cfg.compile
         )
         seat.prepare(env.params, env.device)

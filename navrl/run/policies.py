@@ -25,7 +25,7 @@ from navrl.config.compose import (
 )
 from navrl.contracts import Agent, Env, ScriptedEnv
 from navrl.envs.combat.env import CombatEnv
-from navrl.envs.combat.opponents.frozen import Frozen, Seat
+from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.run.options import pick_device
 from navrl.storage.checkpoint import check_fits, load
 from navrl.storage.find import find
@@ -262,7 +262,7 @@ def install_opponent(env: Env) -> None:
             config.device = str(env.device)
         home = build_env(config, num_envs=1, seed=0, compile_mode="off")
         policy: Any = build_policy(str(path), config, state, home)
-        seat = Seat(
+        seat = PolicyAdapter(
             observation=build(config.env.observation, from_checkpoint=True),
             action=build(config.env.action, from_checkpoint=True),
             compile_mode=env.compile_mode,

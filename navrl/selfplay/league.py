@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from navrl.config.checks import ConfigError, require, require_number, require_whole
-from navrl.envs.combat.opponents.frozen import check_seats_one
+from navrl.envs.combat.opponents.frozen import check_playable
 from navrl.envs.combat.opponents.league import Block, League
 from navrl.selfplay.payoff import Payoff, Record
 from navrl.selfplay.ratings import Elo, Result
@@ -63,9 +63,9 @@ class SelfPlay:
             raise ConfigError(
                 f"a curriculum needs opponent=league; got {type(env.opponent).__name__}; change opponent"
             )
-        check_seats_one(agent.policy)
+        check_playable(agent.policy)
         self._env, self._agent, self._pilot = env, agent, env.opponent
-        self._pilot.furnish(env.batch_size.numel(), env.device)
+        self._pilot.allocate(env.batch_size.numel(), env.device)
         self._policies = [self._copy() for _ in range(1 + self.pool_seats)]
         self.scripts = list(self._pilot.scripts.pilots)
         for name in self.scripts:
@@ -82,7 +82,7 @@ class SelfPlay:
 
     def paused(self) -> contextlib.AbstractContextManager[None]:
         """Leave all envs to the scripts inside the context, for other episodes."""
-        return self._pilot.vacated()
+        return self._pilot.scripts_only()
 
     def after(self, frames: int, rollout: TensorDictBase) -> dict[str, float]:
         """Count the games of a rollout; take a snapshot and draw opponents anew when due; return metrics."""
@@ -166,7 +166,7 @@ class SelfPlay:
             tag = _TAG + int(name.removeprefix("snapshot"))
             if edges[seat] < edges[seat + 1]:
                 blocks.append(Block(edges[seat], edges[seat + 1], self._policies[seat], tag))
-        self._pilot.seat(blocks)
+        self._pilot.assign(blocks)
 
     def _record(self, name: str) -> Record:
         """Return the learner's results against a player, with those that it moved to the newest snapshot."""

@@ -8,9 +8,10 @@ from tensordict import TensorDict
 from torch import nn
 
 from navrl.agents.networks.memory import NoRecurrence
-from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.league import League
 from navrl.envs.combat.opponents.mixture import Mixture
+from navrl.envs.combat.sim.state import Command
 from navrl.selfplay.league import SelfPlay
 
 OPTIONS = {

@@ -1,53 +1,49 @@
-"""Kinds of action: what a policy may choose, and the order that an aircraft makes of it.
+"""Kinds of action: the choices of a policy, and the command that an aircraft receives.
 
-With several enemies an action also says whom to fire at, by the place among the enemies.
+With several enemies an action also names the target, by the place among the enemies. To add a kind, write a
+class with the methods of `ActionKind` here and a file in conf/action.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torchrl.data import MultiCategorical, TensorSpec
 
+from navrl.config.checks import require
+from navrl.envs.combat.sim.state import Command
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.specs import Hybrid
 
 
-class Order(NamedTuple):
-    """What one aircraft is told to do, fields (N,)."""
-
-    rudder: Tensor  # -1 .. 1, positive turns left
-    throttle: Tensor  # 0 .. 1
-    fire: Tensor  # bool
-    target: Tensor | None  # int32, place among the enemies; None: there is only one
-
-
 class ActionKind(Protocol):
-    """One kind of action. The env axis N is last in masks and first in actions, where TorchRL has it."""
+    """One kind of action. The env axis N is last in masks and first in actions, as TorchRL has it."""
 
     team_size: int
     mask_size: int
 
     def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
-        """The spec of actions (*batch_shape, columns)."""
+        """Return the spec of actions (*batch_shape, columns)."""
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """Allowed choices, bool (mask_size, N), of who may fire or not (N,) at enemies (S, N)."""
+        """Return the allowed choices, bool (mask_size, N), from who may fire (N,) at enemies (S, N)."""
 
-    def orders(self, action: Tensor) -> Order:
-        """What actions (N, columns) mean."""
+    def command(self, action: Tensor) -> Command:
+        """Return the command of actions (N, columns)."""
 
     def nearest(
         self, rudder: Tensor, throttle: Tensor, fire: Tensor, target: Tensor | None
     ) -> Tensor:
-        """The actions (N, columns) nearest to what a scripted pilot wants."""
+        """Return the actions (N, columns) nearest to the command of a scripted pilot."""
 
 
 class _Choices:
-    """Choices side by side: rudder, throttle unless it is always full, fire, target unless there is one."""
+    """Columns of choices: rudder, throttle unless it is always full, fire, target if there are several."""
 
-    rudder_edges: tuple[float, ...]  # each that a rudder is beyond is one choice off the middle
+    rudder_edges: tuple[
+        float, ...
+    ]  # a rudder beyond one of them is one choice further off the middle
     throttles: tuple[float, ...]
     throttle_edges: tuple[float, ...]
 
@@ -58,19 +54,19 @@ class _Choices:
         self.mask_size = sum(self.choices)
 
     def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
-        """One column per choice."""
+        """Return one column per choice."""
         shape = (*batch_shape, len(self.choices))
         return MultiCategorical(self.choices, shape=shape, device=device)
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """All but the trigger of who is not ready, and the dead while another enemy lives."""
+        """Forbid the trigger of who is not ready, and dead targets while another enemy lives."""
         _check_team(self.team_size, enemies_alive)
         targets = [] if self.team_size == 1 else [*(enemies_alive | ~any_row(enemies_alive))]
         moves = self.mask_size - 1 - len(targets)
         return torch.stack([*[torch.ones_like(ready)] * moves, ready, *targets])
 
-    def orders(self, action: Tensor) -> Order:
-        """Rudder and throttle in equal or listed steps."""
+    def command(self, action: Tensor) -> Command:
+        """Return rudder in equal steps and throttle in listed ones."""
         rudder, *middle, fire = action[:, : len(self.choices) - (self.team_size > 1)].unbind(-1)
         rudder = rudder.to(torch.float32) * (1.0 / len(self.rudder_edges)) - 1.0
         throttle = torch.full_like(rudder, self.throttles[0])
@@ -78,12 +74,12 @@ class _Choices:
             for number, level in enumerate(self.throttles):
                 throttle = torch.where(column == number, level, throttle)
         target = None if self.team_size == 1 else action[:, -1].to(torch.int32)
-        return Order(rudder, throttle, fire == 1, target)
+        return Command(rudder, throttle, fire == 1, target)
 
     def nearest(
         self, rudder: Tensor, throttle: Tensor, fire: Tensor, target: Tensor | None
     ) -> Tensor:
-        """Rounded rudder and throttle; the trigger as it is."""
+        """Round rudder and throttle; keep the trigger."""
         turn = _passed(self.rudder_edges, rudder) - _passed(self.rudder_edges, -rudder)
         columns = [turn + len(self.rudder_edges)]
         if self.throttle_edges:
@@ -128,7 +124,7 @@ class Steering(Hybrid):
 class Continuous:
     """Any rudder and throttle; fire is binary.
 
-    Whom to fire at are binary columns too, one for every enemy but the last: "this one, unless one before
+    The target is chosen by binary columns too, one for every enemy but the last: "this one, unless one before
     it is taken"; if none is taken, the last one. So any distribution over the enemies can be expressed.
     """
 
@@ -137,12 +133,12 @@ class Continuous:
         self.mask_size = 2 * team_size  # no and yes, of the trigger and of every enemy but the last
 
     def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
-        """Rudder, throttle, fire, and whom to fire at."""
+        """Return rudder, throttle, fire, and the target."""
         low, high = [-1.0] + [0.0] * (1 + self.team_size), [1.0] * (2 + self.team_size)
         return Steering(low, high, (*batch_shape, len(low)), device)
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """No trigger for who is not ready; an enemy is not taken when dead, and is when the last alive."""
+        """Forbid the trigger of who is not ready, to take a dead enemy, and to leave the last one alive."""
         _check_team(self.team_size, enemies_alive)
         rows = [torch.ones_like(ready), ready]
         for enemy in range(self.team_size - 1):
@@ -150,20 +146,20 @@ class Continuous:
             rows += [later | ~lives, lives]
         return torch.stack(rows)
 
-    def orders(self, action: Tensor) -> Order:
-        """The columns as they are."""
+    def command(self, action: Tensor) -> Command:
+        """Return the columns as they are."""
         rudder, throttle, fire, *taken = action.unbind(-1)
         if self.team_size == 1:
-            return Order(rudder, throttle, fire == 1.0, None)
+            return Command(rudder, throttle, fire == 1.0, None)
         target = torch.full_like(rudder, self.team_size - 1, dtype=torch.int32)
         for enemy in reversed(range(self.team_size - 1)):
             target = torch.where(taken[enemy] == 1.0, enemy, target)
-        return Order(rudder, throttle, fire == 1.0, target)
+        return Command(rudder, throttle, fire == 1.0, target)
 
     def nearest(
         self, rudder: Tensor, throttle: Tensor, fire: Tensor, target: Tensor | None
     ) -> Tensor:
-        """The wish within its bounds."""
+        """Clip to the bounds."""
         columns = [rudder.clamp(-1.0, 1.0), throttle.clamp(0.0, 1.0), fire.to(rudder.dtype)]
         others = range(self.team_size - 1)
         columns += [(_named(target) == enemy).to(rudder.dtype) for enemy in others]
@@ -171,15 +167,12 @@ class Continuous:
 
 
 def _check_team(team_size: int, enemies_alive: Tensor) -> None:
-    if enemies_alive.shape[0] != team_size:
-        raise ValueError(
-            f"action.team_size = {team_size}; expected {enemies_alive.shape[0]}, the aircraft on a side; "
-            "change action.team_size"
-        )
+    size = enemies_alive.shape[0]
+    require(size == team_size, "action.team_size", team_size, f"{size}, the aircraft on a side")
 
 
 def _passed(edges: Sequence[float], value: Tensor) -> Tensor:
-    """How many of the edges the value is beyond."""
+    """Count the edges that the value is beyond."""
     return torch.stack([value > edge for edge in edges]).sum(0)
 
 

@@ -1,6 +1,7 @@
-"""Air combat for the pilots of team 0, against pilots whom nobody trains here.
+"""The env of air combat: the learner flies the aircraft of team 0, an opponent those of team 1.
 
-One aircraft a side: TorchRL's single-agent keys. More: the learner's aircraft are the group "agents".
+With one aircraft a side the keys are TorchRL's for a single agent. With more, the learner's aircraft are the
+group "agents".
 """
 
 from collections.abc import Mapping
@@ -10,21 +11,23 @@ import torch
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 
-from navrl.envs.combat.actions import ActionKind, Order
+from navrl.config.checks import ConfigError, require_whole
+from navrl.envs.combat.actions import ActionKind
 from navrl.envs.combat.observations.base import Observation
-from navrl.envs.combat.opponents.base import Command, Pilot, pilot_key
+from navrl.envs.combat.opponents.base import Memory, Pilot, pilot_key
 from navrl.envs.combat.opponents.league import League
 from navrl.envs.combat.scenarios import Scenario
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.geometry import focal_index
 from navrl.envs.combat.sim.params import MAX_TEAM_SIZE, CombatParams
 from navrl.envs.combat.sim.state import (
-    Action,
     CombatState,
+    Command,
     Events,
     can_fire,
     decided,
     disengaged,
+    joint_action,
     opening_state,
     requested_or,
     sides,
@@ -37,23 +40,20 @@ from navrl.envs.core.reductions import any_row
 from navrl.envs.core.rewards import Transition, WeightedReward
 
 _RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
-# An underscore: counted, not averaged.
-_STATISTICS = (*_RATES, "launches", "kills", "_opponent")
-
-Memory = tuple[Tensor, ...]  # of one pilot
+_STATISTICS = (*_RATES, "launches", "kills", "_opponent")  # an underscore: counted, not averaged
 
 
 class Duel(NamedTuple):
-    """The fight, and what every opposing pilot remembers of it."""
+    """The fight, and the memory of every opposing pilot."""
 
     combat: CombatState
     memories: tuple[Memory, ...]
 
 
 class CombatEnv(BatchedEnv):
-    """One decision per second of game time: rudder, trigger, and what else the action kind has."""
+    """Planar mid-range air combat, one decision per second of game time."""
 
-    scripted_group = "opponent"  # the group whose options can fly in the learner's seat
+    scripted_group = "opponent"  # the group of options that can act in the learner's place
 
     def __init__(
         self,
@@ -99,12 +99,12 @@ class CombatEnv(BatchedEnv):
         )
 
     def initial(self, key: Tensor) -> Duel:
-        """Everybody at the scenario's opening, the opponents with fresh memories."""
+        """Return the scenario's opening, with fresh memories of the opponents."""
         combat = opening_state(self.params, self._scenario.opening(key, self.team_size))
         return Duel(combat, self._pilots_begin(self._opponent, key, self._foes))
 
     def outside(self) -> tuple[list[Command], tuple[Memory, ...]] | None:
-        """The commands of opponents that hold networks."""
+        """Return the commands of opponents that hold networks."""
         if self._opponent.compilable:
             return None
         state: Duel = self._world.state
@@ -116,34 +116,34 @@ class CombatEnv(BatchedEnv):
         action: Tensor,
         given: tuple[list[Command], tuple[Memory, ...]] | None,
     ) -> tuple[Duel, Events]:
-        """Opponents and learner decide from the same instant, then everybody flies."""
+        """Let opponents and learner decide from the same instant, then everybody flies."""
         commands, memories = given or self._commands(
             self._opponent, state.combat, self._foes, state.memories
         )
         actions = (action,) if self.team_size == 1 else action.unbind(1)
-        orders = _joined([self._action.orders(own) for own in actions], commands)
-        combat, events = advance(self.params, state.combat, orders)
+        commands = [*(self._action.command(own) for own in actions), *commands]
+        combat, events = advance(self.params, state.combat, joint_action(commands))
         return Duel(combat, memories), events
 
     def observe(self, state: Duel) -> dict[str, Tensor]:
-        """What every pilot of the learner is told, and which choices it has."""
+        """Return the observation and the allowed choices of every aircraft of the learner."""
         combat, params = state.combat, self.params
         ready = can_fire(params, combat)
         enemies_alive = sides(params, combat.aircraft.alive)[1]
-        told = [self._observation.rows(params, combat, me) for me in self._team]
+        observed = [self._observation.rows(params, combat, me) for me in self._team]
         masks = [self._action.mask(ready[me], enemies_alive) for me in self._team]
         if self.team_size == 1:
-            leaves = {f"observation/{leaf}": rows for leaf, rows in told[0].items()}
+            leaves = {f"observation/{leaf}": rows for leaf, rows in observed[0].items()}
             return leaves | {"action_mask": masks[0]}
         leaves = {
-            f"agents/observation/{leaf}": torch.stack([rows[leaf] for rows in told])
+            f"agents/observation/{leaf}": torch.stack([rows[leaf] for rows in observed])
             for leaf in self._observation.leaves
         }
         alive = sides(params, combat.aircraft.alive)[0].unsqueeze(1)
         return leaves | {"agents/action_mask": torch.stack(masks), "agents/alive": alive}
 
     def judge(self, state: Duel) -> tuple[Tensor, Tensor]:
-        """Over when one side is dead or nobody has missiles; cut at the time limit or far apart."""
+        """Terminate when one side is dead or out of missiles; truncate at the time limit or far apart."""
         params, combat = self.params, state.combat
         return decided(params, combat), timed_out(params, combat) | disengaged(params, combat)
 
@@ -153,10 +153,7 @@ class CombatEnv(BatchedEnv):
         return self._reward(transition._replace(before=before, after=after))
 
     def statistics(self, state: Duel) -> list[Tensor]:
-        """How it stands for the learner, as 0 or 1 (a time limit is a draw).
-
-        Then missiles launched and enemies killed, per aircraft.
-        """
+        """Return the learner's result as rates (a time limit is a draw), and its launches and kills."""
         params, craft = self.params, state.combat.aircraft
         sign = winner_sign(params, state.combat, 0)
         mine, theirs = sides(params, craft.alive)
@@ -169,7 +166,7 @@ class CombatEnv(BatchedEnv):
     def pilot_action(
         self, pilot: Pilot, memories: tuple[Memory, ...] | None
     ) -> tuple[Tensor, tuple[Memory, ...]]:
-        """What scripted pilots would do in the learner's seats; memories None begin an episode."""
+        """Return the actions of scripted pilots in the learner's place; memories None begin an episode."""
         if memories is None:
             # Not the opponents' draws: the same pilot on both sides is two pilots.
             pilot.prepare(self.params, self.device)
@@ -182,11 +179,11 @@ class CombatEnv(BatchedEnv):
         ]
         return actions[0] if self.team_size == 1 else torch.stack(actions, 1), memories
 
-    def _aimed_at(self, combat: CombatState, me: int, asked: Tensor | None) -> Tensor:
-        """The living enemy that the pilot asks for, else the nearest one: the dead cannot be chosen."""
+    def _aimed_at(self, combat: CombatState, me: int, requested: Tensor | None) -> Tensor:
+        """Return the requested enemy if it lives, else the nearest one: the dead cannot be chosen."""
         nearest = focal_index(self.params, combat, me)
         enemies_alive = sides(self.params, combat.aircraft.alive)[1]
-        return nearest if asked is None else requested_or(asked, enemies_alive, nearest)
+        return nearest if requested is None else requested_or(requested, enemies_alive, nearest)
 
     @property
     def _foes(self) -> range:
@@ -207,7 +204,7 @@ class CombatEnv(BatchedEnv):
 
     @property
     def combat_state(self) -> CombatState:
-        """The simulator's state, for replays and tests."""
+        """Return the simulator's state, for replays and tests."""
         state: Any = self._world.state
         return state.combat
 
@@ -217,30 +214,30 @@ class CombatEnv(BatchedEnv):
         if not isinstance(self._opponent, League):
             return ""
         return (
-            "opponent=league with curriculum=none: nobody is in the league, so the scripts fly in every "
+            "opponent=league with curriculum=none: no policy is in the league, so the scripts fly in every "
             "episode; choose curriculum=league, or opponent=scripts"
         )
 
     @property
     def opponent(self) -> Pilot:
-        """Who flies the other side."""
+        """Return the pilot of the other side."""
         return self._opponent
 
     @property
     def lesson_names(self) -> dict[str, tuple[str, ...]]:
-        """What `set_lesson` weighs: the names in every mixture, and the reward's terms."""
-        dials: dict[str, Any] = {
+        """Return the names that `set_lesson` weighs: in every mixture, and the reward's terms."""
+        mixtures: dict[str, Any] = {
             "scenarios": self._scenario,
             "opponents": self._opponent,
             "reward": self._reward,
         }
-        fixed = [name for name, dial in dials.items() if not hasattr(dial, "set_weights")]
+        fixed = [name for name, mixture in mixtures.items() if not hasattr(mixture, "set_weights")]
         if fixed:
             raise ValueError(
                 f"a curriculum changes weights, and the env's {fixed[0]} have none; expected "
                 "scenario=mixture and opponent=league; change scenario or opponent"
             )
-        return {name: dial.names for name, dial in dials.items()}
+        return {name: mixture.names for name, mixture in mixtures.items()}
 
     def set_lesson(
         self,
@@ -249,34 +246,17 @@ class CombatEnv(BatchedEnv):
         opponents: Mapping[str, float],
         reward: Mapping[str, float],
     ) -> None:
-        """Other mixtures from each env's next episode on, other reward weights at once."""
+        """Apply new mixtures from each env's next episode on, and new reward weights at once."""
         mixtures: tuple[Any, ...] = (self._scenario, self._opponent, self._reward)
         for mixture, weights in zip(mixtures, (scenarios, opponents, reward), strict=True):
             mixture.set_weights(weights)
 
 
-def _joined(mine: list[Order], theirs: list[Command]) -> Action:
-    """Orders of everybody, rows (A, N); who names no target fires at the nearest."""
-    everybody: list[Order | Command] = [*mine, *theirs]
-    nearest = torch.full_like(mine[0].rudder, -1, dtype=torch.int32)
-    asked = [nearest if order.target is None else order.target for order in everybody]
-    return Action(
-        rudder=torch.stack([order.rudder for order in everybody]),
-        throttle=torch.stack([order.throttle for order in everybody]),
-        fire=torch.stack([order.fire for order in everybody]),
-        target=torch.stack(asked),
-    )
-
-
 def check_team_size(team_size: int, sim: CombatParams) -> None:
-    """Refuse a size that no fight has, and a simulator that was told another one."""
-    if not 1 <= team_size <= MAX_TEAM_SIZE:
-        raise ValueError(
-            f"env.team_size = {team_size}; expected a whole number from 1 to {MAX_TEAM_SIZE}; "
-            "change env.team_size"
-        )
+    """Raise if no fight has this size, or if the simulator has another one."""
+    require_whole("env.team_size", team_size, 1, MAX_TEAM_SIZE)
     if sim.team_size != team_size:
-        raise ValueError(
+        raise ConfigError(
             f"env.sim.team_size = {sim.team_size}; expected {team_size}, which it takes from env.team_size; "
             "change env.team_size"
         )

@@ -1,21 +1,22 @@
-"""A match: two pilots fight on the simulator alone, without env, action grid or learner."""
+"""Matches: two pilots fight on the simulator alone, without env, discrete actions or learner."""
 
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Command, Pilot, pilot_key
+from navrl.envs.combat.opponents.base import Pilot, pilot_key
 from navrl.envs.combat.scenarios import Scenario
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.state import (
-    Action,
     CombatParams,
     CombatState,
     decided,
     disengaged,
     elapsed_s,
+    joint_action,
     opening_state,
+    sides,
     timed_out,
     winner_sign,
 )
@@ -26,13 +27,14 @@ Tree = TypeVar("Tree")
 
 @torch.no_grad()
 def play(
-    params: CombatParams, scenario: Scenario, sides: tuple[Pilot, Pilot], key: Tensor
+    params: CombatParams, scenario: Scenario, pilots: tuple[Pilot, Pilot], key: Tensor
 ) -> Tensor:
-    """One episode for every key: winner (1, 0, -1), launches of either side, seconds; (4, N), in any order.
+    """Play one episode for every key; return winner (1, 0, -1), launches of each side, seconds: (4, N).
 
-    Eager, because what is over leaves the batch: two thirds of the fights end in the first third of the time.
+    In any order. Eager, because finished fights leave the batch: two thirds of them end in the first third of
+    the time.
     """
-    seats = [sides[team] for team in params.teams]
+    seats = [pilots[team] for team in params.teams]
     state = opening_state(params, scenario.opening(key, params.team_size))
     own = [random.mix(key ^ (1 + team)) for team in range(2)]
     memories = [
@@ -45,7 +47,7 @@ def play(
         for me, pilot in enumerate(seats):
             command, memories[me] = pilot.act(params, state, me, memories[me])
             commands.append(command)
-        state, _ = advance(params, state, _action(commands))
+        state, _ = advance(params, state, joint_action(commands))
         over = decided(params, state) | disengaged(params, state) | timed_out(params, state)
         ended, going = over.nonzero().squeeze(-1), (~over).nonzero().squeeze(-1)
         if ended.numel():
@@ -57,7 +59,7 @@ def play(
 def play_both_ways(
     params: CombatParams, scenario: Scenario, pilots: tuple[Pilot, Pilot], key: Tensor
 ) -> Tensor:
-    """`play` with the seats exchanged in every other episode, which takes two; as the first pilot sees them.
+    """Play with the seats exchanged in every other episode; return the results of the first pilot.
 
     Scenarios need not be fair: in `rear` the second seat begins behind the first.
     """
@@ -66,24 +68,14 @@ def play_both_ways(
     return torch.cat([there, torch.stack([-winner, second, first, length_s])], 1)
 
 
-def _action(commands: list[Command]) -> Action:
-    """Orders of everybody, fields (A, N); everybody fires at the nearest."""
-    return Action(
-        rudder=torch.stack([command.rudder for command in commands]),
-        throttle=torch.stack([command.throttle for command in commands]),
-        fire=torch.stack([command.fire for command in commands]),
-    )
-
-
 def _ends(params: CombatParams, state: CombatState) -> Tensor:
-    launches = (params.rounds - state.aircraft.rounds).float()
-    sides = launches[: params.team_size], launches[params.team_size :]
+    launches = sides(params, (params.rounds - state.aircraft.rounds).float())
     sign = winner_sign(params, state, 0)
-    return torch.stack([sign, *(side.sum(0) for side in sides), elapsed_s(params, state)])
+    return torch.stack([sign, *(side.sum(0) for side in launches), elapsed_s(params, state)])
 
 
 def _rows(tree: Tree, rows: Tensor) -> Tree:
-    """The envs `rows` of tensors whose last axis is the env."""
+    """Return the envs `rows` of tensors whose last axis is the env."""
     found: Any
     if isinstance(tree, Tensor):
         found = tree.index_select(-1, rows)

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from navrl.agents.core.team import TeamOptions, as_one_agent, everything_seen
 from navrl.collectors.sync import SyncCollector
-from navrl.envs.combat.opponents.frozen import Seat
+from navrl.envs.combat.opponents.frozen import PolicyAdapter
 from tests.agents.squad import (
     AGENTS,
     EGO,
@@ -274,7 +274,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(make_agent, make_team):
 def test_a_policy_in_a_seat_knows_which_agent_it_flies(monkeypatch):
     observation = SimpleNamespace(rows=lambda params, state, me: {"ego": torch.zeros(1, 2)})
     action = SimpleNamespace(mask=lambda fire, alive: torch.ones(1, 2, dtype=torch.bool))
-    seat = Seat(observation=observation, action=action, compile_mode="off")
+    seat = PolicyAdapter(observation=observation, action=action, compile_mode="off")
     monkeypatch.setattr(
         "navrl.envs.combat.opponents.frozen.can_fire", lambda params, state: [None] * 4
     )
@@ -283,5 +283,5 @@ def test_a_policy_in_a_seat_knows_which_agent_it_flies(monkeypatch):
     )
     state = SimpleNamespace(aircraft=SimpleNamespace(alive=None))
     for me, flags in enumerate(([1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0])):
-        frames = seat.frames(SimpleNamespace(teams=(0, 0, 1, 1)), state, me)
+        frames = seat.observe(SimpleNamespace(teams=(0, 0, 1, 1)), state, me)
         assert frames["observation", "agent_id"].tolist() == [flags, flags]

@@ -72,7 +72,7 @@ def test_the_spec_survives_copies_and_pickles(action):
 def test_random_actions_make_orders_within_bounds(action):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        order = action.orders(action.spec((2000,), "cpu").rand())
+        order = action.command(action.spec((2000,), "cpu").rand())
     for field, low, high in ((order.rudder, -1.0, 1.0), (order.throttle, 0.0, 1.0)):
         assert (field.dtype, field.shape) == (torch.float32, (2000,))
         assert low <= field.min()
@@ -91,7 +91,7 @@ def test_random_actions_make_orders_within_bounds(action):
 
 def test_discrete_by_hand():
     actions = row((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1))
-    assert as_lists(Discrete(team_size=1).orders(actions)) == [
+    assert as_lists(Discrete(team_size=1).command(actions)) == [
         [-1.0, 0.0, 1.0, -1.0, 0.0, 1.0],
         [1.0] * 6,
         [False] * 3 + [True] * 3,
@@ -101,7 +101,7 @@ def test_discrete_by_hand():
 
 def test_discrete_fine_by_hand():
     actions = list(itertools.product(range(5), range(3), range(2)))
-    rudder, throttle, fire, target = DiscreteFine(team_size=1).orders(row(*actions))
+    rudder, throttle, fire, target = DiscreteFine(team_size=1).command(row(*actions))
     assert rudder.tolist() == [RUDDERS[r] for r, _, _ in actions]
     assert throttle.tolist() == pytest.approx([THROTTLES[t] for _, t, _ in actions])
     assert fire.tolist() == [bool(f) for _, _, f in actions]
@@ -110,7 +110,7 @@ def test_discrete_fine_by_hand():
 
 def test_continuous_by_hand():
     actions = row((-0.3, 0.25, 0.0), (1.0, 0.0, 1.0))
-    order = Continuous(team_size=1).orders(actions)
+    order = Continuous(team_size=1).command(actions)
     assert order.rudder.tolist() == pytest.approx([-0.3, 1.0])
     assert order.throttle.tolist() == [0.25, 0.0]
     assert order.fire.tolist() == [False, True]
@@ -118,11 +118,11 @@ def test_continuous_by_hand():
 
 
 def test_the_target_by_hand():
-    assert Discrete(team_size=3).orders(row((1, 0, 2), (0, 1, 0))).target.tolist() == [2, 0]
-    assert DiscreteFine(team_size=3).orders(row((1, 0, 0, 1))).target.tolist() == [1]
+    assert Discrete(team_size=3).command(row((1, 0, 2), (0, 1, 0))).target.tolist() == [2, 0]
+    assert DiscreteFine(team_size=3).command(row((1, 0, 0, 1))).target.tolist() == [1]
     taken = row(*([0.0, 1.0, 1.0, *taken] for taken in itertools.product([0.0, 1.0], repeat=2)))
     # Neither: the last one. The first that is taken, else.
-    assert Continuous(team_size=3).orders(taken).target.tolist() == [2, 1, 0, 0]
+    assert Continuous(team_size=3).command(taken).target.tolist() == [2, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_an_order_that_can_be_given_comes_back(action):
     several = action.team_size > 1
     chosen = action.nearest(rudder, throttle, fire, target.int() if several else None)
     assert action.spec((len(rudder),), "cpu").is_in(chosen)
-    order = action.orders(chosen)
+    order = action.command(chosen)
     assert torch.equal(order.rudder, rudder)
     assert torch.equal(order.throttle, throttle)
     assert torch.equal(order.fire, fire)
@@ -202,7 +202,7 @@ def test_the_living_can_be_chosen_and_the_dead_cannot(size):
         actions = [[0.0, 1.0, 0.0, *map(float, each)] for each in itertools.product(*taken)]
         living = alive[:, env].nonzero().flatten().tolist()
         assert actions
-        assert set(action.orders(row(*actions)).target.tolist()) == set(living or [size - 1])
+        assert set(action.command(row(*actions)).target.tolist()) == set(living or [size - 1])
 
 
 def test_a_team_of_another_size_is_refused(action):

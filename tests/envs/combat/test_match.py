@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from navrl.envs.combat.match import play, play_both_ways
-from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.sim.flight import Motion
+from navrl.envs.combat.sim.state import Command
 from tests.envs.combat.opponents.pictures import keys, pilot
 from tests.envs.combat.opponents.test_pilots import scenario
 from tests.envs.combat.sim.duels import read_yaml, shipped_params

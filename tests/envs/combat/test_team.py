@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from navrl.config.compose import build
-from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.base import Pilot
+from navrl.envs.combat.sim.state import Command
 from tests.envs.combat.sim.duels import put_missile
 from tests.envs.conftest import configuration
 from tests.envs.playing import play

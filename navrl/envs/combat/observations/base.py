@@ -1,4 +1,8 @@
-"""What every observation is: named leaves, computed from the simulator's state for any aircraft."""
+"""The role of an observation: named leaves, computed from the simulator's state for any aircraft.
+
+To add one, write a class with these methods in a file of this package, export it, and name it in a file of
+conf/observation.
+"""
 
 from typing import Protocol
 
@@ -14,7 +18,7 @@ class Observation(Protocol):
     leaves: dict[str, tuple[int, ...]]  # shape per aircraft; where the name ends in "_mask": bool
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """Refuse fights that it cannot describe, and build its tables; once, before the first rows."""
+        """Raise if it cannot describe such fights, and build its tables; once, before the first rows."""
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
-        """What aircraft `me` is told, every leaf in its shape and then N."""
+        """Return the observation of aircraft `me`, every leaf in its shape and then N."""

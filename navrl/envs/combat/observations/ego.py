@@ -1,4 +1,4 @@
-"""The ego-centric observation: what does not change when the picture turns or moves, clipped to +-5.
+"""The ego-centric observation: rows that do not change when the picture turns or moves, clipped to +-5.
 
  0 .. 5   own: speed, rudder, load, rounds left, may fire, time left
  6 .. 15  nearest living enemy: log range, range, sine and cosine of its bearing off the own nose, sine and
@@ -48,12 +48,12 @@ class Ego:
         self._table: ReachTable | None = None
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """How far missiles get, for the space-time graph."""
+        """Build the table of the missiles' reach, for the space-time graph."""
         if self.spacetime:
             self._table = reach_table(params, device)
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
-        """The leaf ego (32 or 48, N)."""
+        """Return the leaf ego (32 or 48, N)."""
         rows = ego_rows(params, state, me)
         if self.spacetime:
             if self._table is None:
@@ -65,7 +65,7 @@ class Ego:
 
 
 def ego_rows(params: CombatParams, state: CombatState, me: int) -> list[Tensor]:
-    """The EGO_SIZE features of aircraft `me`, each (N,)."""
+    """Return the EGO_SIZE features of aircraft `me`, each (N,)."""
     enemy = focal_enemy(params, state, me)
     enemies_alive = sides(params, state.aircraft.alive)[1 - params.teams[me]]
     rows = [
@@ -79,7 +79,7 @@ def ego_rows(params: CombatParams, state: CombatState, me: int) -> list[Tensor]:
 
 
 def geometry(view: View, speed_mps: Tensor) -> list[Tensor]:
-    """Nine rows about another aircraft; the mirror image negates 2, 4 and 8."""
+    """Return nine rows about another aircraft; the mirror image negates 2, 4 and 8."""
     return [
         torch.log(view.range_m / 10_000.0),
         view.range_m / 50_000.0,
@@ -96,7 +96,7 @@ def geometry(view: View, speed_mps: Tensor) -> list[Tensor]:
 def _own(params: CombatParams, state: CombatState, me: int) -> list[Tensor]:
     speed, rudder = state.aircraft.motion.speed_mps[me], state.aircraft.rudder[me]
     load = speed * speed * rudder.abs() / (10.0 * params.fighter.turn_radius_m * GRAVITY_MPS2)
-    if params.fighter.max_load_g is not None:  # more is asked for than is flown
+    if params.fighter.max_load_g is not None:  # more is commanded than is flown
         load = load.clamp_max(params.fighter.max_load_g / 10.0)
     return [
         speed / 400.0,
@@ -109,7 +109,7 @@ def _own(params: CombatParams, state: CombatState, me: int) -> list[Tensor]:
 
 
 def _missile(missile: MissileView, *, seen_by_target: bool) -> list[Tensor]:
-    """Eight rows, zero where no missile flies.
+    """Return eight rows, zero where no missile flies.
 
     An own missile looks at its target: minus that bearing is its heading off the line of sight.
     """

@@ -1,15 +1,15 @@
-"""Teams: what `ego` says, and a set of all other aircraft beside it.
+"""The observation of teams: `ego`, and a set of all other aircraft.
 
 The set has the team mates first and then the enemies, both in the order of their index, so that choice j
-of an action's target is enemy j. Every row says, seen from the own nose and clipped to +-5:
+of an action's target is enemy j. Every row holds, seen from the own nose and clipped to +-5:
 
  0        is an enemy
  1 .. 9   log range, range, sine and cosine of the bearing, sine and cosine of its heading minus the own,
           speed, closing speed, line-of-sight rate
  10       an own missile flies at it
  11       a missile of its own flies at this aircraft
- 12       anybody's missile flies at it: an enemy is taken care of, a mate is in danger
-The mirror image negates 3, 5 and 9. Rows of the dead are 0, and the mask says so.
+ 12       any missile flies at it: an enemy is taken care of, a mate is in danger
+The mirror image negates 3, 5 and 9. Rows of the dead are 0 and masked.
 """
 
 import torch
@@ -27,7 +27,7 @@ ENTITY_SIZE = 13
 
 
 class Entities:
-    """`ego` in 32 numbers, `entities` and who of them is alive."""
+    """`ego` in 32 numbers, `entities`, and a mask of those alive."""
 
     def __init__(self, *, team_size: int) -> None:
         self.team_size = team_size
@@ -39,7 +39,7 @@ class Entities:
         }
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """Refuse teams of another size than the leaves are made for."""
+        """Raise if the teams have another size than the leaves."""
         if params.team_size != self.team_size:
             raise ValueError(
                 f"observation.team_size = {self.team_size}; expected {params.team_size}, the aircraft on a "
@@ -47,7 +47,7 @@ class Entities:
             )
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
-        """The leaves ego (32, N), entities (E, F, N) and entities_mask (E, N)."""
+        """Return the leaves ego (32, N), entities (E, F, N) and entities_mask (E, N)."""
         others = _others(params, me)
         motion = map_motion(lambda field: _gathered(field, others), state.aircraft.motion)
         alive = _gathered(state.aircraft.alive, others)
@@ -64,7 +64,7 @@ class Entities:
 
 
 def _shots(state: CombatState, others: list[slice], me: int) -> list[Tensor]:
-    """Who flies at whom, three rows (E, N)."""
+    """Return columns 10 to 12, each (E, N)."""
     active, target = state.missiles.active, state.missiles.target
     mine, theirs, anybodys = [], [], []
     for other in _indices(others):
@@ -76,7 +76,7 @@ def _shots(state: CombatState, others: list[slice], me: int) -> list[Tensor]:
 
 
 def _others(params: CombatParams, me: int) -> list[slice]:
-    """The mates before and after me, and the enemies."""
+    """Return the mates before and after me, and the enemies."""
     size, team = params.team_size, params.teams[me]
     first, enemies = team * size, (1 - team) * size
     return [slice(first, me), slice(me + 1, first + size), slice(enemies, enemies + size)]
@@ -87,5 +87,5 @@ def _indices(others: list[slice]) -> list[int]:
 
 
 def _gathered(field: Tensor, others: list[slice]) -> Tensor:
-    """Their rows of a field (A, N): (E, N)."""
+    """Return their rows of a field (A, N): (E, N)."""
     return torch.cat([field[part] for part in others])

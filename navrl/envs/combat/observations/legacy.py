@@ -1,4 +1,4 @@
-"""The layouts of the original system, for policies that know nothing else.
+"""Observations of the original system, for its policies.
 
 Both are absolute, and unbounded because the plane is: positions in fractions of its battlefields, 5 and
 50 km, and speeds in fractions of 400 m/s. New policies do better with `ego`.
@@ -21,7 +21,7 @@ _RACK = 6  # missiles
 
 
 class Warp21:
-    """One against one with one missile each: where both are and fly, and the missiles alike.
+    """One against one with one missile each: places and velocities of both, and of the missiles.
 
     0 .. 6    own: x, y, velocity x, velocity y, cosine and sine of the heading, own missile in the air
     7 .. 12   enemy: the first six of these
@@ -33,7 +33,7 @@ class Warp21:
         self.leaves = {"warp21": (21,)}
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """Refuse fights of more aircraft or missiles than the layout has places for."""
+        """Raise if there are more aircraft or missiles than the layout has places for."""
         if params.team_size != 1 or params.channels != 1:
             raise ValueError(
                 f"observation=warp21 with env.team_size = {params.team_size} and env.sim.channels = "
@@ -41,7 +41,7 @@ class Warp21:
             )
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
-        """The leaf warp21 (21, N)."""
+        """Return the leaf warp21 (21, N)."""
         (enemy,) = enemies_of(params, me)
         mine, theirs = aircraft(state, me), aircraft(state, enemy)
         rows = [
@@ -59,7 +59,7 @@ class Warp21:
 
 
 class Dict10:
-    """Where an aircraft is, and where the nearest living enemy is, seen from there.
+    """Own place, and the nearest living enemy as seen from there.
 
     0 .. 5  own: x, y, heading (0 .. 1 for 0 .. 360 degrees), speed, missiles of 6, alive
     6 .. 9  enemy: distance, bearing off the own nose (-1 .. 1 for -180 .. 180 degrees), speed, alive
@@ -69,10 +69,10 @@ class Dict10:
         self.leaves = {"dict10": (10,)}
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """Any fight will do; a rack of more than 6 missiles, also an unlimited one, counts as full."""
+        """Accept any fight; a rack of more than 6 missiles, also an unlimited one, counts as full."""
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
-        """The leaf dict10 (10, N)."""
+        """Return the leaf dict10 (10, N)."""
         mine, enemy = aircraft(state, me), focal_enemy(params, state, me)
         view = look(mine, enemy)
         heading = angle_rad(mine.cos_heading, mine.sin_heading) * (0.5 / math.pi)
@@ -94,7 +94,7 @@ class Dict10:
 
 
 def _missile_of(state: CombatState, carrier: int) -> Motion:
-    """The motion of the only missile, or of its carrier while it is in the rack."""
+    """Return the motion of the only missile, or of its carrier while it is in the rack."""
     flying = state.missiles
     missile = Motion(*(field[carrier, 0] for field in flying.motion))
     return select(flying.active[carrier, 0], missile, aircraft(state, carrier))

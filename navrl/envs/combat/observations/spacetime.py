@@ -27,22 +27,22 @@ from navrl.envs.combat.sim.reach import ReachTable
 from navrl.envs.combat.sim.spacetime import TEN_TIMES_S, Margins, margins
 from navrl.envs.combat.sim.state import CombatState, enemies_of
 
-# Margins / 10 km of my lines if the nearest enemy launched now, and of his if I did, each with the time when
-# the better escape is tightest / 60 s; then the nearest missile at me and my own one: how near / 10 km it
-# comes to its prey on each line, and its speed / 1000 m/s when nearest to the current one. There the
-# escapes are from the missile.
+# First margins / 10 km of the own lines if the nearest enemy launched now, then of the enemy's if this craft
+# did, each with the time when the better escape is tightest / 60 s. Then the nearest incoming missile and the
+# own missile: the least distance / 10 km to its prey on each line, where the escapes are from the missile,
+# and its speed / 1000 m/s when nearest to the current line.
 STG_NAMES = (
     *(f"defence_{name}" for name in (*SIDES, "critical")),
     *(f"attack_{name}" for name in (*SIDES, "critical")),
     *(f"incoming_{name}" for name in (*SIDES, "speed")),
     *(f"own_missile_{name}" for name in (*SIDES, "speed")),
 )
-LIMIT = 5.0  # of every row that a policy is told
+LIMIT = 5.0  # of every row that a policy observes
 _DISTANCE_M, _TIME_S, _SPEED_MPS = 10_000.0, 60.0, 1000.0
 
 
 def stg_rows(params: CombatParams, table: ReachTable, state: CombatState, me: int) -> list[Tensor]:
-    """The rows of STG_NAMES for aircraft `me`, each (N,)."""
+    """Return the rows of STG_NAMES for aircraft `me`, each (N,)."""
     enemies = enemies_of(params, me)
     mine = _steered(state, torch.zeros_like(state.decision), [me])
     his = _steered(state, focal_index(params, state, me), enemies)
@@ -67,7 +67,7 @@ def _margin_rows(found: Margins) -> list[Tensor]:
 def _missile_rows(
     params: CombatParams, missiles: list[MissileView], prey: list[Steered]
 ) -> list[Tensor]:
-    """Four rows for each missile and its prey, all in one batch (missiles, lines, N)."""
+    """Return four rows for each missile and its prey, all in one batch (missiles, lines, N)."""
     pairs = zip(missiles, prey, strict=True)
     lines = [three_lines(params.fighter, craft, missile.motion) for missile, craft in pairs]
     motions = zip(*(missile.motion for missile in missiles), strict=True)
@@ -85,7 +85,7 @@ def _missile_rows(
 
 
 def _over_lines(fields: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
-    """(missiles, 1, N)."""
+    """Stack to (missiles, 1, N)."""
     return torch.stack(list(fields)).unsqueeze(1)
 
 
@@ -96,7 +96,7 @@ def _steered(state: CombatState, place: Tensor, among: list[int]) -> Steered:
 
 
 def _joined(first: Steered, second: Steered) -> Steered:
-    """Fields (2 N,)."""
+    """Concatenate to fields (2 N,)."""
     motions = zip(first.motion, second.motion, strict=True)
     return Steered(
         Motion(*map(torch.cat, motions)),

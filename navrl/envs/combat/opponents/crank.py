@@ -1,19 +1,9 @@
 """`crank`: shoots at the edge of the no-escape range, cranks while its missile flies, turns out in time."""
 
 import torch
-from torch import Tensor
 
-from navrl.envs.combat.opponents.base import (
-    Bounds,
-    Command,
-    Pilot,
-    check_bounds,
-    cosines,
-    draw_thresholds,
-)
-from navrl.envs.combat.opponents.evasion import evade
-from navrl.envs.combat.opponents.no_escape import launch_reach_m
-from navrl.envs.combat.opponents.steering import beside, either, steer, towards
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.tactics import beside, evade, launch_reach_m, steer, towards
 from navrl.envs.combat.sim.geometry import (
     aircraft,
     focal_enemy,
@@ -21,11 +11,11 @@ from navrl.envs.combat.sim.geometry import (
     look,
     own_missile,
 )
-from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, select
 
 
-class Crank(Pilot):
-    """Every threshold is drawn anew per episode, so that a learner cannot memorise one."""
+class Crank(ThresholdPilot):
+    """The strongest of the scripted pilots."""
 
     def __init__(
         self,
@@ -36,28 +26,17 @@ class Crank(Pilot):
         turn_out_fraction: Bounds,
         break_time_to_go_s: Bounds,
     ) -> None:
-        check_bounds(
+        self.bounds = checked_bounds(
             fire_fraction=fire_fraction,
             fire_cone_rad=fire_cone_rad,
             crank_angle_rad=crank_angle_rad,
             turn_out_fraction=turn_out_fraction,
             break_time_to_go_s=break_time_to_go_s,
         )
-        self.bounds = (
-            fire_fraction,
-            cosines(fire_cone_rad),
-            crank_angle_rad,
-            turn_out_fraction,
-            break_time_to_go_s,
-        )
-
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The thresholds of the episode."""
-        return draw_thresholds(key, self.bounds)
 
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
         """Evade, else crank, else pursue; fire whenever the enemy is in reach and in the cone."""
         fire_fraction, cos_fire_cone, crank_angle_rad, turn_out_fraction, break_s = memory
         own, enemy = aircraft(state, me), focal_enemy(params, state, me)
@@ -70,7 +49,7 @@ class Crank(Pilot):
             own.speed_mps,
             turn_out_fraction=turn_out_fraction,
             break_time_to_go_s=break_s,
-            otherwise=steer(either(cranking, cranked, towards(view))),
+            otherwise=steer(select(cranking, cranked, towards(view))),
         )
         reach_m = launch_reach_m(params, own.speed_mps, enemy.speed_mps, view)
         fire = (view.range_m < fire_fraction * reach_m) & (view.cos_bearing > cos_fire_cone)

@@ -8,22 +8,15 @@ import math
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import (
-    Bounds,
-    Command,
-    Pilot,
-    check_bounds,
-    cosines,
-    draw_thresholds,
-)
-from navrl.envs.combat.opponents.steering import Course, away_from, either, small_angle, towards
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.tactics import Course, away_from, small_angle, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, select
 
 APPROACH, FIRE, DEFEND = 0, 1, 2
 
 
-class CrankSeed(Pilot):
+class CrankSeed(ThresholdPilot):
     """Three stages: approach, fire, defend."""
 
     def __init__(
@@ -38,7 +31,7 @@ class CrankSeed(Pilot):
         idle_range_m: Bounds,
         half_throttle_range_m: Bounds,
     ) -> None:
-        check_bounds(
+        self.bounds = checked_bounds(
             fire_range_m=fire_range_m,
             defend_range_m=defend_range_m,
             fire_cone_rad=fire_cone_rad,
@@ -46,26 +39,18 @@ class CrankSeed(Pilot):
             idle_range_m=idle_range_m,
             half_throttle_range_m=half_throttle_range_m,
         )
-        self.bounds = (
-            fire_range_m,
-            defend_range_m,
-            cosines(fire_cone_rad),
-            fire_pause_s,
-            idle_range_m,
-            half_throttle_range_m,
-        )
         self.sin_full_rudder = math.sin(full_rudder_error_rad)
         self.rudder_per_rad = rudder_per_rad
 
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The stage, the seconds since the last shot, and the thresholds of the episode."""
-        drawn = draw_thresholds(key, self.bounds)
+    def initial(self, key: Tensor) -> Memory:
+        """Return the stage, the seconds since the last shot, and the thresholds of the episode."""
+        drawn = super().initial(key)
         ready_s = torch.full_like(drawn[0], self.bounds[3][1])
         return (torch.full_like(key, APPROACH, dtype=torch.int32), ready_s, *drawn)
 
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
         """Fire only in the stage of that name, slow down only when it defends at close range."""
         stage, since_shot_s, *drawn = memory
         fire_range_m, defend_range_m, cos_fire_cone, fire_pause_s, idle_m, half_throttle_m = drawn
@@ -76,14 +61,14 @@ class CrankSeed(Pilot):
         # From DEFEND the way leads through APPROACH, one decision later.
         shoot = shoot & ~defend & (stage != DEFEND)
         stage = torch.where(defend, DEFEND, torch.where(shoot, FIRE, APPROACH)).to(torch.int32)
-        rudder = self._rudder(either(defend, away_from(view), towards(view)))
+        rudder = self._rudder(select(defend, away_from(view), towards(view)))
         slowed = torch.where(view.range_m < idle_m, 0.0, 0.5)
         throttle = torch.where(defend & (view.range_m < half_throttle_m), slowed, 1.0)
         since_shot_s = torch.where(shoot, 0.0, since_shot_s) + params.step_s
         return Command(rudder, throttle, shoot), (stage, since_shot_s, *drawn)
 
     def _rudder(self, course: Course) -> Tensor:
-        """Full beyond the error, and a little in proportion to it within; dead astern it is left."""
+        """Return full rudder beyond the error, and a little in proportion to it within; astern: left."""
         full = torch.where(course.sin >= 0.0, 1.0, -1.0)
         near = (course.sin.abs() < self.sin_full_rudder) & (course.cos > 0.0)
         sine = course.sin.clamp(-self.sin_full_rudder, self.sin_full_rudder)

@@ -5,20 +5,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Command, Pilot, team_key
-from navrl.envs.combat.sim.state import CombatParams, CombatState
+from navrl.config.checks import ConfigError
+from navrl.envs.combat.opponents.base import Memory, Pilot, team_key
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command
 from navrl.envs.core import random
 from navrl.envs.core.weights import Weights
 
 
 class Mixture(Pilot):
-    """All pilots think in every env, the drawn one is obeyed: no branch, no host synchronisation."""
+    """Several pilots that all act in every env; the drawn one counts: no branch, no host synchronisation."""
 
     def __init__(self, *, pilots: Mapping[str, Pilot], weights: Mapping[str, float]) -> None:
         self.pilots = dict(pilots)
         for name, pilot in self.pilots.items():
             if not pilot.compilable:
-                raise ValueError(
+                raise ConfigError(
                     f"opponent.pilots.{name} holds networks; expected scripted pilots in a mixture; use "
                     "opponent=checkpoint or a league"
                 )
@@ -28,46 +29,42 @@ class Mixture(Pilot):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it draws from."""
+        """Names of the pilots."""
         return self.weights.names
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
-        """From the next episode of each env on, draw the pilots this often."""
+        """Draw the pilots this often, from the next episode of each env on."""
         self.weights.set(weights)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """The weights, and what the pilots hold."""
+        """Move the weights to the device and prepare the pilots."""
         self.weights.to(device)
         for pilot in self.pilots.values():
             pilot.prepare(params, device)
 
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The choice of the episode, then the memories of all pilots."""
+    def initial(self, key: Tensor) -> Memory:
+        """Return the choice of the episode, then the memories of all pilots."""
         choice = self.weights.choose(random.uniform(team_key(key), random.LEAGUE, 1)[0])
         memories = [field for pilot in self.pilots.values() for field in pilot.initial(key)]
         return (choice, *memories)
 
-    def tag(self, memory: tuple[Tensor, ...]) -> Tensor:
-        """The index of the drawn pilot, (N,)."""
+    def tag(self, memory: Memory) -> Tensor:
+        """Return the index of the drawn pilot, (N,)."""
         return memory[0]
 
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
-        """The command of the drawn pilot."""
-        choice, rest = memory[0], list(memory[1:])
-        chosen: Command | None = None
-        kept: list[Tensor] = []
-        for index, (pilot, size) in enumerate(zip(self.pilots.values(), self.sizes, strict=True)):
-            command, after = pilot.act(params, state, me, tuple(rest[:size]))
-            kept, rest = kept + list(after), rest[size:]
-            mine = choice == index
-            chosen = (
-                command
-                if chosen is None
-                else Command(
-                    *(torch.where(mine, a, b) for a, b in zip(command[:3], chosen[:3], strict=True))
-                )
-            )
-        assert chosen is not None, "the weights name at least one pilot"
-        return chosen, (choice, *kept)
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
+        """Return the command of the drawn pilot."""
+        choice, rest = memory[0], memory[1:]
+        commands, kept = [], [choice]
+        for pilot, size in zip(self.pilots.values(), self.sizes, strict=True):
+            command, after = pilot.act(params, state, me, rest[:size])
+            commands.append(tuple(command[:3]))  # scripts name no target
+            kept += after
+            rest = rest[size:]
+        chosen, *others = commands
+        for index, other in enumerate(others, 1):
+            pairs = zip(other, chosen, strict=True)
+            chosen = tuple(torch.where(choice == index, mine, theirs) for mine, theirs in pairs)
+        return Command(*chosen), tuple(kept)

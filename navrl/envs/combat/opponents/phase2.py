@@ -3,22 +3,15 @@
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import (
-    Bounds,
-    Command,
-    Pilot,
-    check_bounds,
-    cosines,
-    draw_thresholds,
-)
-from navrl.envs.combat.opponents.steering import away_from, either, steer, towards
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.tactics import away_from, steer, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, select
 
 ENGAGE, SUPPORT, EXTEND = 0, 1, 2
 
 
-class Phase2(Pilot):
+class Phase2(ThresholdPilot):
     """Three stages: engage until the shot, support it, extend."""
 
     def __init__(
@@ -30,34 +23,24 @@ class Phase2(Pilot):
         extend_range_m: Bounds,
         extend_s: Bounds,
     ) -> None:
-        check_bounds(
+        self.bounds = checked_bounds(
             fire_range_m=fire_range_m,
             fire_cone_rad=fire_cone_rad,
             support_s=support_s,
             extend_range_m=extend_range_m,
             extend_s=extend_s,
         )
-        self.bounds = (
-            fire_range_m,
-            cosines(fire_cone_rad),
-            support_s,
-            extend_range_m,
-            extend_s,
-        )
 
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The stage, the seconds in it, and the thresholds of the episode."""
-        drawn = draw_thresholds(key, self.bounds)
-        return (
-            torch.full_like(key, ENGAGE, dtype=torch.int32),
-            torch.zeros_like(drawn[0]),
-            *drawn,
-        )
+    def initial(self, key: Tensor) -> Memory:
+        """Return the stage, the seconds in it, and the thresholds of the episode."""
+        drawn = super().initial(key)
+        stage = torch.full_like(key, ENGAGE, dtype=torch.int32)
+        return (stage, torch.zeros_like(drawn[0]), *drawn)
 
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
-        """It takes no notice of missiles at itself: only distance protects it."""
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
+        """Fly by the stage; missiles at itself are ignored: only distance protects it."""
         stage, in_stage_s, *drawn = memory
         fire_range_m, cos_fire_cone, support_s, extend_range_m, extend_s = drawn
         view = look(aircraft(state, me), focal_enemy(params, state, me))
@@ -71,6 +54,6 @@ class Phase2(Pilot):
         )
         stage = stage.to(torch.int32)
         in_stage_s = torch.where(fire | turn_away | return_, 0.0, in_stage_s) + params.step_s
-        rudder = steer(either(stage == EXTEND, away_from(view), towards(view)))
+        rudder = steer(select(stage == EXTEND, away_from(view), towards(view)))
         rudder = torch.where(stage == SUPPORT, 0.0, rudder)
         return Command(rudder, torch.ones_like(rudder), fire), (stage, in_stage_s, *drawn)

@@ -1,22 +1,21 @@
 """`phase3`: drags a missile away, weaves when it is close, and attacks again when it has lost it."""
 
 import torch
-from torch import Tensor
 
-from navrl.envs.combat.opponents.base import (
-    Bounds,
-    Command,
-    Pilot,
-    check_bounds,
-    cosines,
-    draw_thresholds,
-)
-from navrl.envs.combat.opponents.steering import away_from, either, steer, towards
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.tactics import away_from, steer, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, incoming_missile, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire, elapsed_s
+from navrl.envs.combat.sim.state import (
+    CombatParams,
+    CombatState,
+    Command,
+    can_fire,
+    elapsed_s,
+    select,
+)
 
 
-class Phase3(Pilot):
+class Phase3(ThresholdPilot):
     """Snake, drag or engage, by the time to go of the incoming missile."""
 
     def __init__(
@@ -28,29 +27,17 @@ class Phase3(Pilot):
         fire_range_m: Bounds,
         fire_cone_rad: Bounds,
     ) -> None:
-        check_bounds(
-            snake_time_to_go_s=snake_time_to_go_s,
-            drag_time_to_go_s=drag_time_to_go_s,
-            fire_range_m=fire_range_m,
-            fire_cone_rad=fire_cone_rad,
-        )
-        check_bounds(least=0.1, snake_period_s=snake_period_s)
         self.bounds = (
-            snake_time_to_go_s,
-            snake_period_s,
-            drag_time_to_go_s,
-            fire_range_m,
-            cosines(fire_cone_rad),
+            *checked_bounds(snake_time_to_go_s=snake_time_to_go_s),
+            *checked_bounds(least=0.1, snake_period_s=snake_period_s),
+            *checked_bounds(drag_time_to_go_s=drag_time_to_go_s),
+            *checked_bounds(fire_range_m=fire_range_m, fire_cone_rad=fire_cone_rad),
         )
-
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The thresholds of the episode."""
-        return draw_thresholds(key, self.bounds)
 
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
-        """The missile first, then the enemy."""
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
+        """Escape the missile first, then attack the enemy."""
         snake_s, snake_period_s, drag_s, fire_range_m, cos_fire_cone = memory
         view = look(aircraft(state, me), focal_enemy(params, state, me))
         threat = incoming_missile(params, state, me)
@@ -58,7 +45,7 @@ class Phase3(Pilot):
         drag = threat.active & (threat.view.time_to_go_s < drag_s)
         half_periods = torch.floor(elapsed_s(params, state) * 2.0 / snake_period_s)
         wave = 1.0 - 2.0 * (half_periods - 2.0 * torch.floor(half_periods * 0.5))
-        rudder = steer(either(drag, away_from(threat.view), towards(view)))
+        rudder = steer(select(drag, away_from(threat.view), towards(view)))
         rudder = torch.where(snake, wave, rudder)
         fire = (view.range_m <= fire_range_m) & (view.cos_bearing > cos_fire_cone)
         fire = fire & can_fire(params, state)[me] & ~drag

@@ -3,11 +3,10 @@
 import math
 
 import torch
-from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.base import Memory, Pilot
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command
 
 
 class Pursuit(Pilot):
@@ -16,17 +15,12 @@ class Pursuit(Pilot):
     def __init__(self, *, dead_zone_rad: float) -> None:
         self.sin_dead_zone = math.sin(dead_zone_rad)
 
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """Remembers nothing."""
-        return ()
-
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
-        """Full rudder towards the enemy outside the dead zone; left when it is dead astern."""
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
+        """Turn at full rudder to the enemy outside the dead zone; left when it is dead astern."""
         view = look(aircraft(state, me), focal_enemy(params, state, me))
         aligned = view.sin_bearing.abs() < self.sin_dead_zone
         rudder = torch.where(aligned & (view.cos_bearing > 0.0), 0.0, torch.sign(view.sin_bearing))
         rudder = torch.where(aligned & (view.cos_bearing <= 0.0), 1.0, rudder)
-        fire = torch.zeros_like(aligned)
-        return Command(rudder, torch.ones_like(rudder), fire), ()
+        return Command(rudder, torch.ones_like(rudder), torch.zeros_like(aligned)), ()

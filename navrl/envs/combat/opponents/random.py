@@ -1,29 +1,30 @@
-"""`random`: any rudder for some seconds, then another, and a shot now and then; the least of opponents."""
+"""`random`: any rudder for some seconds, then another, and a shot now and then; the least armed opponent."""
 
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Bounds, Command, Pilot, check_bounds, draw_thresholds
-from navrl.envs.combat.sim.state import CombatParams, CombatState, elapsed_s
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, elapsed_s
 from navrl.envs.core import random
 
 
-class Random(Pilot):
+class Random(ThresholdPilot):
     """Counter-based numbers: a function of the episode and the time in it."""
 
     def __init__(self, *, hold_s: Bounds, fire_interval_s: Bounds) -> None:
-        check_bounds(least=0.1, hold_s=hold_s)
-        check_bounds(fire_interval_s=fire_interval_s)
-        self.hold_s, self.fire_interval_s = hold_s, fire_interval_s
+        self.bounds = (
+            *checked_bounds(least=0.1, hold_s=hold_s),
+            *checked_bounds(fire_interval_s=fire_interval_s),
+        )
 
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The key of the episode, how long it holds a rudder, and the mean time between two shots."""
-        return key, *draw_thresholds(key, (self.hold_s, self.fire_interval_s))
+    def initial(self, key: Tensor) -> Memory:
+        """Return the key of the episode, how long it holds a rudder, and the mean time between shots."""
+        return key, *super().initial(key)
 
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
-        """Uniform rudder, and a trigger pulled with the same chance at every decision."""
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
+        """Draw a uniform rudder, and pull the trigger with the same chance at every decision."""
         key, hold_s, fire_interval_s = memory
         held = torch.floor(elapsed_s(params, state) / hold_s).to(torch.int64)
         rudder = 2.0 * random.uniform(random.mix(key ^ held), random.SCRIPT, 1)[0] - 1.0

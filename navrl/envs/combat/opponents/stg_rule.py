@@ -1,19 +1,17 @@
 """`stg_rule`: flies by the space-time graph: shoots who cannot escape, and stays where it can itself."""
 
 import torch
-from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Bounds, Command, Pilot, check_bounds, draw_thresholds
-from navrl.envs.combat.opponents.evasion import evade
-from navrl.envs.combat.opponents.steering import away_from, steer, towards
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.tactics import away_from, evade, steer, towards
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, incoming_missile, look
 from navrl.envs.combat.sim.reach import ReachTable, reach_table
 from navrl.envs.combat.sim.spacetime import best_escape
-from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire
 
 
-class StgRule(Pilot):
+class StgRule(ThresholdPilot):
     """Two margins decide: the enemy's, if it launched now, and its own, if the enemy did."""
 
     def __init__(
@@ -24,23 +22,23 @@ class StgRule(Pilot):
         turn_out_fraction: Bounds,
         break_time_to_go_s: Bounds,
     ) -> None:
-        check_bounds(least=-1e9, attack_margin_m=attack_margin_m, defence_margin_m=defence_margin_m)
-        check_bounds(turn_out_fraction=turn_out_fraction, break_time_to_go_s=break_time_to_go_s)
-        self.bounds = (attack_margin_m, defence_margin_m, turn_out_fraction, break_time_to_go_s)
+        margins = {"attack_margin_m": attack_margin_m, "defence_margin_m": defence_margin_m}
+        self.bounds = (
+            *checked_bounds(least=-1e9, **margins),
+            *checked_bounds(
+                turn_out_fraction=turn_out_fraction, break_time_to_go_s=break_time_to_go_s
+            ),
+        )
         self.table: ReachTable | None = None
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
-        """Build the table of what the missiles reach."""
+        """Build the table of the missiles' reach."""
         self.table = reach_table(params, device)
 
-    def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """The thresholds of the episode."""
-        return draw_thresholds(key, self.bounds)
-
     def act(
-        self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
-    ) -> tuple[Command, tuple[Tensor, ...]]:
-        """With a missile on the rail it attacks; without one it goes where it can escape."""
+        self, params: CombatParams, state: CombatState, me: int, memory: Memory
+    ) -> tuple[Command, Memory]:
+        """Attack with a missile on the rail; without one go where it can escape."""
         if self.table is None:
             raise RuntimeError("StgRule has no table yet; call prepare(params, device) first")
         attack_m, defence_m, turn_out_fraction, break_s = memory
@@ -67,5 +65,5 @@ class StgRule(Pilot):
 
 
 def _joined(first: Motion, second: Motion) -> Motion:
-    """Fields (2 N,)."""
+    """Concatenate fields (N,) to (2 N,)."""
     return Motion(*(torch.cat(pair) for pair in zip(first, second, strict=True)))

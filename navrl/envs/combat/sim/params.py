@@ -1,9 +1,10 @@
-"""The constants of one kind of combat."""
+"""The constants of a simulation of air combat, and the checks of them."""
 
 import math
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from navrl.config.checks import require, require_choice, require_number, require_whole
 from navrl.envs.combat.sim.flight import Airframe, check_step
 
 UNLIMITED = 1 << 30  # rounds; never counted down to zero
@@ -16,16 +17,14 @@ MAX_TICKS = 1000  # per decision; more is a slip in a unit, and would not end
 
 
 class CombatParams(NamedTuple):
-    """Python numbers, so a compiled step folds them in."""
+    """Constants as Python numbers, so that a compiled step folds them in."""
 
     model: str  # exact: arcs and swept hits | legacy: the original's Euler steps, point hits and guidance
     fighter: Airframe
     missile: Airframe
     team_size: int  # aircraft on each of the two sides
     channels: int  # missiles one aircraft can have in the air
-    channel_mode: (
-        str  # block: no launch without a free channel | recycle: the oldest missile gives way
-    )
+    channel_mode: str  # block: no launch if all are taken | recycle: the oldest missile gives way
     ammunition: int | None  # rounds per aircraft, None: unlimited
     cooldown_decisions: int  # decisions after a launch in which the trigger is dead
     burn_time_s: float
@@ -44,7 +43,7 @@ class CombatParams(NamedTuple):
     time_limit_s: float
     disengage_range_m: (
         float | None
-    )  # beyond it, with nothing in the air, the episode is cut; None: never
+    )  # beyond it, with nothing in the air, an episode is cut; None: never
 
     @property
     def teams(self) -> tuple[int, ...]:
@@ -87,47 +86,40 @@ class CombatParams(NamedTuple):
         return UNLIMITED if self.ammunition is None else self.ammunition
 
     def checked(self) -> "CombatParams":
-        """Self, or a ValueError that says which constant is impossible."""
+        """Return self, or raise a ConfigError that names the impossible constant."""
         for name in _POSITIVE:
-            value = operator.attrgetter(name)(self)
-            self._require(name, 0.0 < value < math.inf, "a number more than 0")
+            require_number(f"env.sim.{name}", self._value(name), above=0.0)
         for name in _NOT_NEGATIVE:
-            value = operator.attrgetter(name)(self)
-            self._require(name, 0.0 <= value < math.inf, "a number, 0 or more")
-        for name in ("fighter.max_load_g", "missile.max_load_g"):
-            value = operator.attrgetter(name)(self)
-            self._require(name, value is None or value > 0.0, "more than 0, or null")
-            bearable = value is None or self.model != "legacy"
-            self._require(
-                name, bearable, "null with env.sim.model=legacy, whose airframes bear any load"
-            )
-        for name in ("rudder_rate_per_s", "disengage_range_m"):
-            value = getattr(self, name)
-            self._require(name, value is None or value > 0.0, "more than 0, or null")
-        self._require("ammunition", self.rounds >= 1, "1 or more, or null for unlimited")
-        in_the_air = f"a whole number from 1 to {MAX_CHANNELS}"
-        self._require("channels", 1 <= self.channels <= MAX_CHANNELS, in_the_air)
-        longest_s = MAX_TICKS * self.tick_s / self.time_scale
-        few = self.step_s <= MAX_TICKS * self.tick_s
-        self._require(
-            "decision_s",
-            few,
-            f"at most {longest_s:g}, which is {MAX_TICKS} physics steps of env.sim.tick_s",
-        )
-        sizes = f"a whole number from 1 to {MAX_TEAM_SIZE}"
-        self._require("team_size", 1 <= self.team_size <= MAX_TEAM_SIZE, sizes)
+            require_number(f"env.sim.{name}", self._value(name), least=0.0)
+        for name in _POSITIVE_OR_NULL:
+            value = self._value(name)
+            require(value is None or value > 0.0, f"env.sim.{name}", value, "more than 0, or null")
+        for name, (least, most) in _WHOLE.items():
+            require_whole(f"env.sim.{name}", self._value(name), least, most)
         for name, known in _CHOICES.items():
-            self._require(name, getattr(self, name) in known, f"one of {', '.join(known)}")
-        check_step(self.fighter, self.dt_s)
-        check_step(self.missile, self.dt_s)
+            require_choice(f"env.sim.{name}", self._value(name), known)
+        self._check_load_limits()
+        self._check_ticks()
+        unlimited = "1 or more, or null for unlimited"
+        require(self.rounds >= 1, "env.sim.ammunition", self.ammunition, unlimited)
         return self
 
-    def _require(self, name: str, satisfied: bool, expected: str) -> None:
-        if not satisfied:
-            raise ValueError(
-                f"env.sim.{name} = {operator.attrgetter(name)(self)}; expected {expected}; "
-                f"change env.sim.{name}"
-            )
+    def _value(self, name: str) -> Any:
+        return operator.attrgetter(name)(self)
+
+    def _check_load_limits(self) -> None:
+        for name in ("fighter.max_load_g", "missile.max_load_g"):
+            bearable = self._value(name) is None or self.model != "legacy"
+            expected = "null with env.sim.model=legacy, whose airframes bear any load"
+            require(bearable, f"env.sim.{name}", self._value(name), expected)
+
+    def _check_ticks(self) -> None:
+        longest_s = MAX_TICKS * self.tick_s / self.time_scale
+        expected = f"at most {longest_s:g}, which is {MAX_TICKS} physics steps of env.sim.tick_s"
+        few = self.step_s <= MAX_TICKS * self.tick_s
+        require(few, "env.sim.decision_s", self.decision_s, expected)
+        check_step(self.fighter, self.dt_s)
+        check_step(self.missile, self.dt_s)
 
 
 _AIRFRAMES = ("fighter", "missile")
@@ -142,6 +134,11 @@ _NOT_NEGATIVE = (
     *("max_missile_age_s", "navigation_gain"),
     *(f"{airframe}.thrust_mps2" for airframe in _AIRFRAMES),
 )
+_POSITIVE_OR_NULL = (
+    *("rudder_rate_per_s", "disengage_range_m"),
+    *(f"{airframe}.max_load_g" for airframe in _AIRFRAMES),
+)
+_WHOLE = {"channels": (1, MAX_CHANNELS), "team_size": (1, MAX_TEAM_SIZE)}
 _CHOICES = {
     "model": MODELS,
     "channel_mode": CHANNEL_MODES,

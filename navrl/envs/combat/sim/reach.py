@@ -1,4 +1,4 @@
-"""How far a missile gets, by its speed at the launch, the direction off the nose and the time.
+"""The reach of a missile, by its speed at the launch, the direction off the nose and the time.
 
 Not the half ellipse whose reach abeam is half of that ahead: a missile turns early, while it is slow, and
 comes much further abeam and behind. The ellipse calls places safe where a missile hits.
@@ -38,13 +38,13 @@ class ReachTable(NamedTuple):
     speed_mps: Tensor  # (T, V A), of the missile that gets furthest
 
     def at(self, times_s: Sequence[float]) -> "ReachTable":
-        """Only these times, multiples of TIME_STEP_S."""
+        """Return only these times, multiples of TIME_STEP_S."""
         rows = [round(time_s / TIME_STEP_S) - 1 for time_s in times_s]
         return ReachTable(*(torch.stack([field[row] for row in rows]) for field in self))
 
 
 class Cell(NamedTuple):
-    """Where a launch speed and a direction lie in the table."""
+    """The place of a launch speed and a direction in the table."""
 
     column: Tensor  # int64, the corner of least speed and least angle
     speed_part: Tensor  # 0 .. 1, of the way to the next speed
@@ -61,7 +61,7 @@ class _Paths(NamedTuple):
 
 @functools.cache
 def reach_table(params: CombatParams, device: torch.device | str = "cpu") -> ReachTable:
-    """The table of these missiles, built once."""
+    """Build the table of these missiles, once."""
     frontiers = [_frontier(paths) for paths in _sweep(params)]
     time_s = TIME_STEP_S * torch.arange(1, TIMES + 1).unsqueeze(-1)
     fields = (time_s, *(torch.stack(field) for field in zip(*frontiers, strict=True)))
@@ -69,7 +69,7 @@ def reach_table(params: CombatParams, device: torch.device | str = "cpu") -> Rea
 
 
 def cell(speed_mps: Tensor, cos_off_nose: Tensor, sin_off_nose: Tensor) -> Cell:
-    """The place in the table; speeds beyond its edges count as the edge. Directions of any length."""
+    """Return the place in the table; speeds beyond its edges count as the edge. Directions of any length."""
     speed = ((speed_mps - LEAST_SPEED_MPS) * (1.0 / SPEED_STEP_MPS)).clamp(0.0, SPEEDS - 1.0)
     angle = angle_rad(cos_off_nose, sin_off_nose) * (1.0 / ANGLE_STEP_RAD)
     row, column = speed.floor().clamp_max(SPEEDS - 2.0), angle.floor().clamp_max(ANGLES - 2.0)
@@ -77,7 +77,7 @@ def cell(speed_mps: Tensor, cos_off_nose: Tensor, sin_off_nose: Tensor) -> Cell:
 
 
 def interpolated(rows: Tensor, place: Cell) -> Tensor:
-    """The value (..., T, N) of a field (T, V A) at places (..., T, N)."""
+    """Return the value (..., T, N) of a field (T, V A) at places (..., T, N)."""
     first = torch.arange(rows.shape[0], device=rows.device).unsqueeze(-1) * rows.shape[1]
     flat, corner = rows.flatten(), first + place.column
     slow = torch.lerp(flat[corner], flat[corner + 1], place.angle_part)
@@ -86,7 +86,7 @@ def interpolated(rows: Tensor, place: Cell) -> Tensor:
 
 
 def _sweep(params: CombatParams) -> Iterator[_Paths]:
-    """The paths at every time of the table."""
+    """Yield the paths at every time of the table."""
     speed_mps = LEAST_SPEED_MPS + SPEED_STEP_MPS * torch.arange(SPEEDS, dtype=torch.float64)
     steps = torch.linspace(0.0, 1.0, _STRENGTHS - 1, dtype=torch.float64)
     strength = _LEAST_STRENGTH * (_MOST_STRENGTH / _LEAST_STRENGTH) ** steps
@@ -124,7 +124,7 @@ def _flown(
 
 
 def _frontier(paths: _Paths) -> tuple[Tensor, Tensor]:
-    """Distance and speed (V A,) of the path that gets furthest in each direction."""
+    """Return distance and speed (V A,) of the path that gets furthest in each direction."""
     x, y = paths.motion.x_m, paths.motion.y_m
     counts = paths.alive & (paths.turned_rad < _MOST_TURN_RAD)
     # A path that turns left, by less than a circle, is seen from the launch between 0 and its heading,
@@ -150,7 +150,7 @@ def _frontier(paths: _Paths) -> tuple[Tensor, Tensor]:
 
 
 def _widened(field: Tensor, reached: Tensor) -> Tensor:
-    """The outermost direction counts for one step more, so that interpolation errs to the far side."""
+    """Extend the outermost direction by one step, so that interpolation errs to the far side."""
     inside = torch.where(reached, field, 0.0)
     before = torch.cat([inside[..., :1], inside[..., :-1]], -1)
     return torch.where(reached, field, before)

@@ -1,8 +1,8 @@
-"""The space-time graph in numbers: could a missile launched now catch an aircraft, whatever it does?
+"""The space-time graph in numbers: whether a missile launched now could catch an aircraft that escapes.
 
 The margin of a line is the least distance, over the time, between the aircraft on the line and the edge of
 the places that the missile can have reached by then; negative means that the line leads into them. The
-table asks what the best guided missile could do, so a margin errs to the side of the one who flees.
+table holds the reach of the best guided missile, so a margin errs to the careful side.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ FIVE_TIMES_S = (5.0, 15.0, 25.0, 32.5, 37.5)
 
 
 class Margins(NamedTuple):
-    """Of the three lines of one aircraft, fields (N,)."""
+    """Margins of the three lines of one aircraft, fields (N,)."""
 
     left_m: Tensor
     right_m: Tensor
@@ -50,7 +50,7 @@ class Escape(NamedTuple):
 
 
 def margins(params: CombatParams, table: ReachTable, hunter: Motion, prey: Steered) -> Margins:
-    """Of prey, if hunter launched now."""
+    """Return the margins of prey if hunter launched now."""
     line = three_lines(params.fighter, prey, hunter)
     least = gaps_m(params, table, hunter, line).min(-2)
     left_m, right_m, current_m = least.values.unbind(0)
@@ -60,13 +60,13 @@ def margins(params: CombatParams, table: ReachTable, hunter: Motion, prey: Steer
 
 
 def gaps_m(params: CombatParams, table: ReachTable, hunter: Motion, line: Line) -> Tensor:
-    """Distance (L, T, N) of the lines (L, N) from the edge of the reach, at the times of the table."""
+    """Return the distance (L, T, N) of lines (L, N) from the edge of the reach, at the table's times."""
     place = along(params.fighter, _spread(line), table.time_s)
     return _beyond_m(params, table, hunter, (place.x_m, place.y_m))
 
 
 def best_escape(params: CombatParams, table: ReachTable, hunter: Motion, prey: Motion) -> Escape:
-    """Of prey, if hunter launched now; cheap, at `FIVE_TIMES_S`."""
+    """Return the better escape of prey if hunter launched now; cheap, at `FIVE_TIMES_S`."""
     table, line = table.at(FIVE_TIMES_S), _spread(escape_lines(params.fighter, prey, hunter))
     place = place_on_escape(params.fighter, line, table.time_s)
     left_m, right_m = _beyond_m(params, table, hunter, place).amin(-2).unbind(0)
@@ -74,7 +74,7 @@ def best_escape(params: CombatParams, table: ReachTable, hunter: Motion, prey: M
 
 
 def _spread(line: Line) -> Line:
-    """Fields (L, N) as (L, 1, N), for all times at once."""
+    """Reshape fields (L, N) to (L, 1, N), for all times at once."""
     start, *steering = line
     motion = Motion(*(field.unsqueeze(-2) for field in start))
     return Line(motion, *(field.unsqueeze(-2) for field in steering))
@@ -83,7 +83,7 @@ def _spread(line: Line) -> Line:
 def _beyond_m(
     params: CombatParams, table: ReachTable, hunter: Motion, place: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """How far places (L, T, N) are beyond the edge of the reach."""
+    """Return the distance of places (L, T, N) beyond the edge of the reach."""
     x, y = place[0] - hunter.x_m, place[1] - hunter.y_m
     cos = x * hunter.cos_heading + y * hunter.sin_heading
     sin = y * hunter.cos_heading - x * hunter.sin_heading
@@ -94,5 +94,5 @@ def _beyond_m(
 def best_defence_margin_m(
     params: CombatParams, table: ReachTable, state: CombatState, me: int
 ) -> Tensor:
-    """What the better escape of `me` has to spare if the nearest enemy launched now."""
+    """Return the margin of the better escape of `me` if the nearest enemy launched now."""
     return best_escape(params, table, focal_enemy(params, state, me), aircraft(state, me)).margin_m

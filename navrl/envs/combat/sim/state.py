@@ -58,6 +58,27 @@ class Action(NamedTuple):
     target: Tensor | None = None  # int32, place among the enemies; None, -1 or dead: the nearest
 
 
+class Command(NamedTuple):
+    """The command of one aircraft, fields (N,)."""
+
+    rudder: Tensor  # -1 .. 1, positive turns left
+    throttle: Tensor  # 0 .. 1
+    fire: Tensor  # bool
+    target: Tensor | None = None  # int32, place among the enemies; None: the nearest
+
+
+def joint_action(commands: Sequence[Command]) -> Action:
+    """Stack the commands of all aircraft to rows (A, N); without a target they fire at the nearest."""
+    nearest = torch.full_like(commands[0].rudder, -1, dtype=torch.int32)
+    targets = [nearest if command.target is None else command.target for command in commands]
+    return Action(
+        rudder=torch.stack([command.rudder for command in commands]),
+        throttle=torch.stack([command.throttle for command in commands]),
+        fire=torch.stack([command.fire for command in commands]),
+        target=torch.stack(targets),
+    )
+
+
 class Events(NamedTuple):
     """Everything that happened during one decision, every field (A, N) bool."""
 

@@ -5,7 +5,7 @@ from unittest import mock
 from navrl.agents.networks.separate import Trunk
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
-from navrl.envs.combat.opponents.frozen import Seat
+from navrl.envs.combat.opponents.frozen import PolicyAdapter
 from navrl.envs.combat.opponents.league import Block
 from tests.collectors.cuda_audit import DEVICE, audit
 from tests.collectors.cuda_iteration import build_agent
@@ -29,7 +29,7 @@ CASES = {
 def seat_policies(env, config, agents):
     """Let policies fly on the other side."""
     if config.opponent._target_.endswith("Frozen"):
-        seat = Seat(
+        seat = PolicyAdapter(
             observation=build(config.env.observation),
             action=build(config.env.action),
             compile_mode="off",
@@ -37,9 +37,9 @@ def seat_policies(env, config, agents):
         seat.prepare(env.params, DEVICE)
         env.opponent.install(agents[1].policy, seat)
     if config.opponent._target_.endswith("League"):
-        env.opponent.furnish(NUM_ENVS, DEVICE)
+        env.opponent.allocate(NUM_ENVS, DEVICE)
         policies = [agent.policy for agent in agents[1:]]
-        env.opponent.seat([Block(0, 4, policies[0], 1000), Block(5, 7, policies[1], 1001)])
+        env.opponent.assign([Block(0, 4, policies[0], 1000), Block(5, 7, policies[1], 1001)])
 
 
 def collect(overrides):

@@ -9,7 +9,7 @@ import navrl.evaluate
 import navrl.train
 from navrl.agents.core.team import frames_of
 from navrl.config.compose import build, compose
-from navrl.envs.combat.opponents.frozen import Frozen, Seat
+from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.opponents.straight import Straight
 from navrl.run.policies import install_opponent
@@ -54,13 +54,13 @@ def test_a_seat_is_told_what_the_env_tells_the_learner_there(size):
         action = env.full_action_spec[env.action_key].rand()
         _, root = env.step_and_maybe_reset(root.set(env.action_key, action))
     config = configuration(f"env.team_size={size}", "observation=entities")
-    seat = Seat(
+    seat = PolicyAdapter(
         observation=build(config.observation), action=build(config.action), compile_mode="off"
     )
     seat.prepare(env.params, "cpu")
     told = frames_of(root, None if size == 1 else "agents")
     for me in range(size):
-        frames = seat.frames(env.params, env.combat_state, me)
+        frames = seat.observe(env.params, env.combat_state, me)
         for leaf in ("ego", "entities", "entities_mask"):
             expected = told["observation", leaf]
             expected = expected if size == 1 else expected[:, me]
@@ -74,11 +74,11 @@ def test_commands_are_the_orders_of_the_policys_actions():
     root = env.reset()
     policy = make_agent(env, seed=2).policy
     config = configuration()
-    seat = Seat(
+    seat = PolicyAdapter(
         observation=build(config.observation), action=build(config.action), compile_mode="off"
     )
     seat.prepare(env.params, "cpu")
-    frames = seat.frames(env.params, env.combat_state, 0)
+    frames = seat.observe(env.params, env.combat_state, 0)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         found = seat.command(policy.get_dist(frames))
         action = policy(root)["action"]
@@ -104,9 +104,9 @@ def test_the_checkpoints_policy_flies_with_its_own_observation_and_action(traine
     # What it does from the other side is what it would do as the learner of an env of its own kind.
     config = compose("train", ["opponent=straight", "compile=off", *OTHER_KIND])
     home = build(config.env)(num_envs=6, device="cpu", seed=0)
-    seat = Seat(observation=home._observation, action=home._action, compile_mode="off")
+    seat = PolicyAdapter(observation=home._observation, action=home._action, compile_mode="off")
     with set_exploration_type(ExplorationType.DETERMINISTIC):
-        expected = seat.command(policy.get_dist(seat.frames(env.params, env.combat_state, 1)))
+        expected = seat.command(policy.get_dist(seat.observe(env.params, env.combat_state, 1)))
         found, memory = env.opponent.act(env.params, env.combat_state, 1, ())
     assert memory == ()
     assert all(torch.equal(a, b) for a, b in zip(found[:3], expected[:3], strict=True))

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.envs.combat.opponents.base import Command, Pilot
+from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.league import CHANGED, NEAREST, SCRIPTED, Block, League
 from navrl.envs.combat.opponents.mixture import Mixture
+from navrl.envs.combat.sim.state import Command
 from navrl.envs.core.random import episode_key
 from tests.curriculum.league_env import make_agent, make_env
 
@@ -39,7 +40,7 @@ def crew(num_envs=N, **changes):
     """A furnished league of two compasses, and the memories of its first episodes."""
     scripts = Mixture(pilots={"a": Compass(1), "b": Compass(2)}, weights={"a": 1.0, "b": 1.0})
     league = League(scripts=scripts, observation=None, action=None, compile_mode="off")
-    league.furnish(num_envs, "cpu")
+    league.allocate(num_envs, "cpu")
     return league
 
 
@@ -55,7 +56,7 @@ def fly(env, decisions):
 def game():
     """An env in mid-flight whose league can be seated, and two different policies for it."""
     env = make_env(N)
-    env.opponent.furnish(N, "cpu")
+    env.opponent.allocate(N, "cpu")
     fly(env, 2)
     policies = {1001: make_agent(env, seed=1).policy, 1003: make_agent(env, seed=3).policy}
     return env, policies
@@ -65,12 +66,13 @@ def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
     env, policies = game
     league, state = env.opponent, env.combat_state
     memory = env._world.state.memories[0]
-    league.seat([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
-    frames = league._seat.frames(env.params, state, 1)
+    league.assign([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
+    frames = league._adapter.observe(env.params, state, 1)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         command, after = league.act(env.params, state, 1, memory)
         alone = {
-            tag: league._seat.command(policy.get_dist(frames)) for tag, policy in policies.items()
+            tag: league._adapter.command(policy.get_dist(frames))
+            for tag, policy in policies.items()
         }
     alone[SCRIPTED], remembered = league.scripts.act(env.params, state, 1, memory[1:])
     # They want different things, or nothing could be told from the result.
@@ -98,7 +100,7 @@ def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
     env, policies = game
     league, state = env.opponent, env.combat_state
     memory = env._world.state.memories[0]
-    league.seat([Block(0, N, policies[1001], 1001)])
+    league.assign([Block(0, N, policies[1001], 1001)])
     found = {}
     for mode in (ExplorationType.RANDOM, ExplorationType.DETERMINISTIC):
         with set_exploration_type(mode):
@@ -124,7 +126,7 @@ class Pointing:
 class Pointed:
     """Stands for a Seat that does as it is told."""
 
-    def frames(self, params, state, me):
+    def observe(self, params, state, me):
         return torch.zeros(N)
 
     def command(self, outputs):
@@ -134,8 +136,8 @@ class Pointed:
 
 def test_a_policy_names_its_target_and_scripts_take_the_nearest():
     league = crew()
-    league._seat = Pointed()
-    league.seat([Block(2, 4, Pointing(1), 1000), Block(4, 7, Pointing(0), 1001)])
+    league._adapter = Pointed()
+    league.assign([Block(2, 4, Pointing(1), 1000), Block(4, 7, Pointing(0), 1001)])
     command, _ = league.act(None, None, 1, league.initial(keys()))
     assert command.target.dtype == torch.int32
     assert command.target.tolist() == 2 * [NEAREST] + 2 * [1] + 3 * [0] + 5 * [NEAREST]
@@ -143,10 +145,10 @@ def test_a_policy_names_its_target_and_scripts_take_the_nearest():
 
 def test_in_teams_every_aircraft_follows_the_policy_in_its_seat():
     env = make_env(4, "env.team_size=2")
-    env.opponent.furnish(4, "cpu")
+    env.opponent.allocate(4, "cpu")
     root = env.reset()
     policy = make_agent(env, "env.team_size=2", seed=1).policy
-    env.opponent.seat([Block(0, 2, policy, 1000)])
+    env.opponent.assign([Block(0, 2, policy, 1000)])
     column = env.episode_keys.index("_opponent")
     for _ in range(14):
         frame, root = env.step_and_maybe_reset(policy(root))
@@ -171,20 +173,20 @@ def test_the_tag_of_a_script_is_its_place_also_without_seats():
 def test_an_episode_whose_seat_changed_hands_is_nobodys_even_when_it_changed_back():
     league = crew()
     plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
-    league.seat(plan)
+    league.assign(plan)
     memory = league.initial(keys())
     tags = 1 * [None] + 4 * [1003] + [1001] + 3 * [None] + 2 * [1003] + [None]
     expected = [memory[1][i].item() if tag is None else tag for i, tag in enumerate(tags)]
     assert league.tag(memory).tolist() == expected
-    league.seat([Block(1, 3, None, 1003), Block(3, 6, None, 1002), Block(9, 11, None, 1003)])
+    league.assign([Block(1, 3, None, 1003), Block(3, 6, None, 1002), Block(9, 11, None, 1003)])
     once = expected.copy()
     once[3:6] = 3 * [CHANGED]
     assert league.tag(memory).tolist() == once
-    league.seat(plan)
+    league.assign(plan)
     assert league.tag(memory).tolist() == once, "env 3 to 5 met somebody else on the way"
     fresh = league.initial(keys())
     assert league.tag(fresh).tolist() == expected
-    league.seat([])
+    league.assign([])
     assert league.tag(fresh).tolist() == [
         fresh[1][i].item() if tag is None else CHANGED for i, tag in enumerate(tags)
     ]
@@ -193,17 +195,17 @@ def test_an_episode_whose_seat_changed_hands_is_nobodys_even_when_it_changed_bac
 def test_vacating_the_seats_for_other_episodes_leaves_no_trace():
     league = crew()
     plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
-    league.seat(plan)
+    league.assign(plan)
     memory = league.initial(keys())
     before = league.tag(memory).tolist(), league.state_dict()["changes"].tolist()
     with ExitStack() as stack:
-        stack.enter_context(league.vacated())
+        stack.enter_context(league.scripts_only())
         assert league.blocks == []
         other = league.initial(keys(episode=1))
         assert torch.equal(league.tag(other), other[1])
     assert league.blocks == plan
     assert (league.tag(memory).tolist(), league.state_dict()["changes"].tolist()) == before
-    with pytest.raises(ZeroDivisionError), league.vacated():
+    with pytest.raises(ZeroDivisionError), league.scripts_only():
         raise ZeroDivisionError
     assert league.blocks == plan
 
@@ -215,10 +217,10 @@ def test_a_fresh_league_goes_on_counting_where_the_saved_one_was():
         [Block(0, 4, None, 1004)],
     ]
     for plan in plans:
-        league.seat(plan)
+        league.assign(plan)
     memory = league.initial(keys())
-    league.seat(plans[0])
-    resumed.seat(plans[0])
+    league.assign(plans[0])
+    resumed.assign(plans[0])
     resumed.load_state_dict(league.state_dict())
     assert torch.equal(resumed.tag(memory), league.tag(memory))
     assert CHANGED in league.tag(memory).tolist()
@@ -232,7 +234,7 @@ def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
     memory = league.initial(keys())
     assert torch.equal(compiled(memory), memory[1])
     with torch._dynamo.config.patch(error_on_recompile=True):
-        league.seat([Block(0, N, None, 1007)])
+        league.assign([Block(0, N, None, 1007)])
         assert (compiled(memory) == CHANGED).all()
         assert (compiled(league.initial(keys())) == 1007).all()
 
@@ -244,14 +246,15 @@ def test_compiled_every_mate_is_asked_about_itself_whoever_was_first(traced_only
         env = make_env(
             4, "env.team_size=2", f"compile={mode}", "opponent.scripts.weights.straight=0"
         )
-        env.opponent.furnish(4, "cpu")
+        env.opponent.allocate(4, "cpu")
         env.reset()
         memories = env._world.state.memories
         states[mode] = state = env.combat_state
         seats = tuple(zip((2, 3), memories, strict=True))
         wanted[mode] = [env.opponent.act(env.params, state, me, memory)[0] for me, memory in seats]
         told[mode] = [
-            env.opponent._seat.frames(env.params, state, me)["observation", "ego"] for me in (2, 3)
+            env.opponent._adapter.observe(env.params, state, me)["observation", "ego"]
+            for me in (2, 3)
         ]
     assert torch.equal(states["on"].aircraft.alive, states["off"].aircraft.alive)
     for mate in range(2):
@@ -266,7 +269,7 @@ def test_a_command_names_a_target_before_and_after_policies_are_seated(game):
     env, policies = game
     memory = env._world.state.memories[0]
     scripted, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
-    env.opponent.seat([Block(0, N, policies[1001], 1001)])
+    env.opponent.assign([Block(0, N, policies[1001], 1001)])
     seated, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
     assert scripted.target.dtype == seated.target.dtype == torch.int32
     assert (scripted.target == NEAREST).all()

@@ -8,9 +8,10 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 from navrl.config.compose import build, compose, to_json
-from navrl.envs.combat.opponents.base import Command, Pilot, draw_thresholds, pilot_key, team_key
+from navrl.envs.combat.opponents.base import Pilot, draw_thresholds, pilot_key, team_key
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.opponents.straight import Straight
+from navrl.envs.combat.sim.state import Command
 from navrl.envs.core import random
 from navrl.envs.core.random import episode_key
 from tests.envs.combat.opponents.pictures import NAMES, pilot

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.combat.opponents.no_escape import launch_reach_m, missile_reach_m, no_escape_range_m
+from navrl.envs.combat.opponents.tactics import launch_reach_m, missile_reach_m, no_escape_range_m
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.geometry import incoming_missile, look
 from tests.envs.combat.opponents.pictures import DEGREE, PARAMS, incoming, picture

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from navrl.envs.combat import opponents
 from navrl.envs.combat.match import play
-from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.pursuit import Pursuit
 from navrl.envs.combat.opponents.straight import Straight
 from navrl.envs.combat.scenarios import MidRandom
@@ -200,7 +200,6 @@ def test_pursuit_ends_up_pointing_at_the_enemy(bearing):
 )
 def test_impossible_thresholds_are_named(name, threshold, pair):
     node = read_yaml(f"opponent/{name}.yaml")
-    target = Pilot.__subclasses__()
-    (maker,) = (one for one in target if node["_target_"].endswith(f".{one.__name__}"))
+    maker = getattr(opponents, node["_target_"].rpartition(".")[2])
     with pytest.raises(ValueError, match=f"^{threshold} = .*; change {threshold}$"):
         maker(**(options(node) | {threshold: pair}))

@@ -5,11 +5,10 @@ import math
 import pytest
 import torch
 
-from navrl.envs.combat.opponents.steering import (
+from navrl.envs.combat.opponents.tactics import (
     Course,
     away_from,
     beside,
-    either,
     small_angle,
     steer,
     towards,
@@ -65,9 +64,3 @@ def test_beside_is_the_nearer_course_with_the_other_at_the_angle(angle):
     found = degrees(beside(view_at(*bearings), cos, sin))
     wanted = [min((b - angle, b + angle), key=abs) for b in bearings]
     assert found == pytest.approx(wanted, abs=1e-3)
-
-
-def test_either_chooses_by_the_mask():
-    mask = torch.tensor([True, False])
-    ahead, back = (Course(torch.full((2,), c), torch.zeros(2)) for c in (1.0, -1.0))
-    assert either(mask, ahead, back).cos.tolist() == [1.0, -1.0]
