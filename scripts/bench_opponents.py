@@ -1,6 +1,6 @@
 """What share of collection the opponents cost: every script, all of them at once, a policy, a league.
 
-    .venv/bin/python scripts/bench_opponents.py [num_envs=1024] [agent.hidden_sizes=[64,64]] ...
+    .venv/bin/python scripts/bench_opponents.py [num_envs=1024] [agent.network.hidden_sizes=[64,64]] ...
 
 Takes the options of `python -m navrl.train`. All of them collect in turns with `nobody`, who holds the stick
 still; what a rollout takes longer than his is what the opponent costs. The policies are fresh ones: what they

@@ -1,6 +1,6 @@
 """One PPO iteration of air combat by navrl and by four other libraries, in turns, in one process.
 
-    .venv/bin/python scripts/bench_peers.py [agent.hidden_sizes=[64,64]] [num_envs=1024] ... [--repeats 5]
+    .venv/bin/python scripts/bench_peers.py [agent.network.hidden_sizes=[64,64]] ... [--repeats 5]
 
 Takes the options of `python -m navrl.train`. The first call makes a virtual environment of its own under
 outputs/peers, because the other libraries are no dependencies of navrl; it has the same torch.

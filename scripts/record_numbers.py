@@ -28,7 +28,7 @@ TINY = "num_envs=8 rollout_steps=8 total_frames=320 compile=off logger=none eval
 COMBAT = "env=combat env.sim.time_limit_s=20 eval_opponents=[pursuit]"
 FOREST = "env=navigation world.count=2 env.sim.time_limit_s=8"
 PILLARS = "env=navigation_compat world.count=1 env.sim.time_limit_s=8"
-PPO = "agent.precision=fp32 agent.num_minibatches=4"
+PPO = "agent.network.precision=fp32 agent.num_minibatches=4"
 UNTIMED = ("time/", "memory/")
 OPPONENTS = ("straight", "pursuit", "crank", "crank_seed", "phase2", "phase3", "random", "stg_rule")
 OPPONENTS += ("mixture", "scripts", "league")
@@ -66,7 +66,7 @@ def _combat() -> dict[str, str]:
         found[f"combat_collector_{one}"] = f"{ppo} collector={one}"
     for one in ("cold_start", "league"):
         found[f"combat_curriculum_{one}"] = f"{ppo} curriculum={one}"
-    team = f"{COMBAT} env.team_size=2 observation=entities agent.precision=fp32"
+    team = f"{COMBAT} env.team_size=2 observation=entities agent.network.precision=fp32"
     found |= {f"combat_team_{one}": f"{team} agent={one}" for one in ("ppo", "ippo", "mappo")}
     found["combat_team_hmasd"] = (
         f"{COMBAT} env.team_size=2 observation=entities agent=hmasd agent.k=4"
@@ -74,11 +74,13 @@ def _combat() -> dict[str, str]:
     found["combat_legacy"] = f"{ppo} env.sim.model=legacy env.sim.guidance_law=legacy_gain"
     found["combat_curriculum_cold_start"] += " num_envs=120 agent.num_minibatches=4"
     found["combat_eval_every"] = f"{ppo} eval_every=2"
-    found["combat_gru"] = f"{ppo} agent.rnn=gru agent.num_minibatches=2"
+    found["combat_gru"] = f"{ppo} agent.network.rnn=gru agent.num_minibatches=2"
     found["combat_ema"] = (
-        f"{ppo} agent.value_normalisation=ema agent.value_clip=0.2 agent.huber_delta=1.0"
+        f"{ppo} agent.value_normalisation=ema agent.loss.value_clip=0.2 agent.loss.huber_delta=1.0"
     )
-    found["combat_accumulate"] = f"{ppo} agent.accumulate=2 agent.critic_learning_rate=1e-3"
+    found["combat_accumulate"] = (
+        f"{ppo} agent.accumulate=2 agent.optimizer.critic_learning_rate=1e-3"
+    )
     return found
 
 
@@ -95,7 +97,7 @@ def _navigation() -> dict[str, str]:
     found["navigation_pillars"] = (
         f"{FOREST} agent=ppo_navigation {PPO} world=pillars world.renew_episodes=1.0 curriculum=crowds"
     )
-    found["navigation_cnn"] = f"{FOREST} agent=ppo {PPO} agent.lidar_encoder=cnn_circular"
+    found["navigation_cnn"] = f"{FOREST} agent=ppo {PPO} agent.network.lidar_encoder=cnn_circular"
     return found
 
 
@@ -103,7 +105,7 @@ def _teams() -> dict[str, str]:
     found = {}
     for env in ("alice_and_bob", "coverage", "coverage_relay", "coverage_compat"):
         for agent in ("ppo", "ippo", "mappo"):
-            found[f"{env}_{agent}"] = f"env={env} agent={agent} agent.precision=fp32"
+            found[f"{env}_{agent}"] = f"env={env} agent={agent} agent.network.precision=fp32"
         found[f"{env}_hmasd"] = f"env={env} agent=hmasd agent.k=4"
     for one in ("histogram", "raw", "relative"):
         found[f"coverage_observation_{one}"] = f"env=coverage agent=ippo observation={one}"
@@ -117,14 +119,16 @@ def _teams() -> dict[str, str]:
     found["hmasd_smdp"] = (
         "env=coverage agent=hmasd agent.k=4 agent.coordinator.gamma_mode=smdp agent.actor.critic=both"
     )
-    team = "env=coverage agent=mappo agent.precision=fp32"
+    team = "env=coverage agent=mappo agent.network.precision=fp32"
     found["mappo_separate"] = f"{team} agent.team.share_actor=false agent.team.agent_id=true"
-    found["mappo_gru"] = f"{team} agent.rnn=gru agent.team.critic=both env.reward_split=difference"
+    found["mappo_gru"] = (
+        f"{team} agent.network.rnn=gru agent.team.critic=both env.reward_split=difference"
+    )
     return found
 
 
 def _experiments() -> dict[str, str]:
-    small = "agent.num_minibatches=4 agent.precision=fp32"
+    small = "agent.num_minibatches=4 agent.network.precision=fp32"
     return {
         "experiment_debug": "experiment=debug total_frames=640 num_envs=16",
         "experiment_demo": f"experiment=demo {COMBAT} {small}",

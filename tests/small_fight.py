@@ -21,8 +21,8 @@ def configuration():
             "opponent=crank",
             "compile=off",
             "scenario.range_m=[4000,9000]",  # episodes of 5 to 10 steps
-            "agent.hidden_sizes=[8]",
-            "agent.precision=fp32",
+            "agent.network.hidden_sizes=[8]",
+            "agent.network.precision=fp32",
             "agent.num_minibatches=2",
         ],
     )

@@ -152,7 +152,7 @@ def test_multirun_returns_an_objective_per_job(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence", "code"),
     [
-        (["agent.learning_rat=1"], "did you mean 'agent.learning_rate'?", 2),
+        (["agent.optimizer.learning_rat=1"], "did you mean 'agent.optimizer.learning_rate'?", 2),
         (["oponent=crank"], "did you mean 'opponent'?", 2),
         (["opponent=cranky"], "did you mean 'crank'?", 2),
         (["agent.num_minibatches=5"], "change agent.num_minibatches", 2),

@@ -22,7 +22,7 @@ from tensordict import TensorDictBase
 from torch import nn
 
 from navrl import __version__
-from navrl.agents.core.team import CENTRAL, as_one_agent
+from navrl.agents.core.team import CENTRAL
 from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.memory import FRESH, HIDDEN
 from navrl.agents.ppo.agent import MINIBATCH_KEYS, PPO, VALUE_ROWS
@@ -46,7 +46,7 @@ from navrl.storage.files import to_json, write_atomically
 _MEBIBYTES = 1024.0  # in a gibibyte
 _EXAMPLES = """  navrl bench                                               air combat with agent=ppo
   navrl bench env=navigation agent=ppo_navigation --memory-gb 8
-  navrl bench agent.network.hidden_sizes=[64,64] agent.precision=fp32 --sizes 1024,16384 --json bench.json"""
+  navrl bench agent.network.hidden_sizes=[64,64] --sizes 1024,16384 --json bench.json"""
 
 
 class Size(NamedTuple):
@@ -339,9 +339,8 @@ class Learning:
 
     def __init__(self, training: Training) -> None:
         agent = self._agent = training.agent
-        agent.max_kl = None  # every gradient step is made
-        informed = agent.policy.with_inputs(agent.critic.with_inputs(training.rollout))
-        self._frames, self._sharing = as_one_agent(informed)
+        agent.steps.max_kl = None  # every gradient step is made
+        self._frames, self._sharing = agent.frames_of(training.rollout)
         learned = self.values().select(*MINIBATCH_KEYS, strict=False)
         self._flat = agent.policy.trunk.memory.rows(learned)
         inputs = ("observation", CENTRAL, HIDDEN)
@@ -360,14 +359,12 @@ class Learning:
     @torch.no_grad()
     def values(self) -> TensorDictBase:
         """Compute values, advantages and targets of the rollout."""
-        return self._agent._with_advantages(self._frames, self._sharing)
+        return self._agent.advantages(self._frames, self._sharing)
 
     def steps(self) -> None:
         """Make all gradient steps of an update."""
-        agent, stopped = self._agent, torch.zeros((), dtype=torch.bool, device=self._flat.device)
-        gradients, count = agent.gradients.of(self._flat), len(self._flat)
-        for index in agent.minibatches.of(count, 0, self._flat.device):
-            stopped, _ = agent._step(gradients(index), stopped)
+        stopped = torch.zeros((), dtype=torch.bool, device=self._agent.device)
+        self._agent.steps.take(self._flat, stopped)
 
     @torch.no_grad()
     def act_bare(self) -> None:

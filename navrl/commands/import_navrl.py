@@ -16,7 +16,7 @@ from torch import Tensor
 
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
-from navrl.config.compose import build, compose, from_json, to_json
+from navrl.config.compose import build, compose, dotted_items, from_json, to_json
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS, build_env, load_agent
 from navrl.storage.checkpoint import load, write_state
@@ -33,7 +33,10 @@ that was trained with these options and writes what NavRL's own code loads. No b
 either way."""
 _CHOICES = {"env": "navigation_compat", "agent": "ppo_navrl"}
 # Options without which the same numbers would be another network.
-_MEANING = ("network", "lidar_encoder", "activation", "value_normalisation")
+_MEANING = (
+    *("agent.network.architecture", "agent.network.lidar_encoder", "agent.network.activation"),
+    "agent.value_normalisation",
+)
 # Published prefixes of the parts that have the same layers in the same order as ours.
 _FEATURES = {
     "feature_extractor.module.0.module": "scan.layers",
@@ -98,11 +101,13 @@ def _import(source: Path, output: Path) -> None:
 def _export(source: Path, output: Path) -> None:
     state = load(source)
     config, plain = from_json(state["config"]), _config()
+    options, published_options = (dict(dotted_items(to_json(each))) for each in (config, plain))
     for option in _MEANING:
-        if config.agent.get(option) != plain.agent[option]:
+        found, expected = options.get(option), published_options[option]
+        if found != expected:
             raise ConfigError(
-                f"{source} was trained with agent.{option} = {config.agent.get(option)}; expected "
-                f"{plain.agent[option]}, as in NavRL's code; train with agent=ppo_navrl to export"
+                f"{source} was trained with {option} = {found}; expected "
+                f"{expected}, as in NavRL's code; train with agent=ppo_navrl to export"
             )
     agent = _agent(config, _env(config))
     load_agent(agent, state, str(source))

@@ -242,7 +242,7 @@ def _is_known(key: str, config_name: str, overrides: Sequence[str] = ()) -> bool
 
 
 def dotted_items(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key below node as 'agent.learning_rate', with its value."""
+    """Every key below node as 'agent.optimizer.learning_rate', with its value."""
     for name, value in node.items():
         yield f"{prefix}{name}", value
         if isinstance(value, Mapping):

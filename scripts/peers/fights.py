@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from navrl.config.compose import build, compose
 
-OPTIONS = ("env=combat", "action=continuous", "agent.precision=fp32", "agent.max_kl=null")
+OPTIONS = ("env=combat", "action=continuous", "agent.network.precision=fp32", "agent.max_kl=null")
 
 
 class Work(NamedTuple):
@@ -47,9 +47,20 @@ class Work(NamedTuple):
 def work_of(cfg: DictConfig) -> Work:
     """The work that the shipped configuration, with its options, asks for."""
     agent = cfg.agent
-    shared = set(Work._fields) & set(agent)
-    options = {name: agent[name] for name in shared} | {"hidden_sizes": tuple(agent.hidden_sizes)}
-    return Work(num_envs=cfg.num_envs, steps=cfg.rollout_steps, **options)
+    return Work(
+        num_envs=cfg.num_envs,
+        steps=cfg.rollout_steps,
+        hidden_sizes=tuple(agent.network.hidden_sizes),
+        num_epochs=agent.num_epochs,
+        num_minibatches=agent.num_minibatches,
+        learning_rate=agent.optimizer.learning_rate,
+        discount=agent.discount,
+        gae_lambda=agent.gae_lambda,
+        clip_epsilon=agent.loss.clip_epsilon,
+        entropy_coef=agent.loss.entropy_coef,
+        critic_coef=agent.loss.critic_coef,
+        max_grad_norm=agent.optimizer.max_grad_norm,
+    )
 
 
 def configuration(options: list[str]) -> DictConfig:

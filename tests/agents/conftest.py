@@ -1,5 +1,6 @@
 """A small agent, and rollouts of its own that need no simulator."""
 
+import dataclasses
 import functools
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
 
+from navrl.agents.ppo.update import LOSS_METRICS
 from navrl.config.compose import build, compose
 from tests.agents import drone, squad
 
@@ -30,14 +32,14 @@ def make_agent():
     """make_agent(max_kl=None, ...) -> the shipped PPO with small networks and these options."""
 
     def make(observation_spec=None, action_spec=None, **options):
-        agent = build(configuration().agent)
         small = {
             "hidden_sizes": [8],
             "entity_sizes": [4],
             "activation": "tanh",
             "precision": "fp32",
         }
-        return agent(
+        return built(
+            "ppo",
             observation_spec=observation_spec or spec(),
             action_spec=action_spec or MultiCategorical(list(CHOICES), shape=(NUM_ENVS, 2)),
             device="cpu",
@@ -46,6 +48,19 @@ def make_agent():
         )
 
     return make
+
+
+def built(name, **options):
+    """The shipped agent with these options, each named without its group."""
+    agent = build(configuration(name).agent)
+    groups = {group: agent.keywords[group] for group in ("loss", "optimizer", "network")}
+    for group, value in groups.items():
+        here = {key: options.pop(key) for key in [*options] if hasattr(value, key)}
+        replace = (
+            value._replace if group != "network" else functools.partial(dataclasses.replace, value)
+        )
+        groups[group] = replace(**here)
+    return agent(**groups, **options)
 
 
 @pytest.fixture
@@ -65,7 +80,8 @@ def make_navrl_agent():
 
     def make(num_iterations=10, **options):
         observation, action = drone.drone_specs()
-        return build(configuration("ppo_navrl").agent)(
+        return built(
+            "ppo_navrl",
             observation_spec=observation,
             action_spec=action,
             device="cpu",
@@ -122,7 +138,13 @@ def make_rollout(agent, *, steps=STEPS, spoil=None):
     return rollout.set_non_tensor("policy_version", agent.policy.version)
 
 
+def loss_of(agent, flat):
+    """The loss of all rows, and its metrics by name."""
+    loss, metrics = agent.steps.gradients.loss(flat)
+    return loss, dict(zip(LOSS_METRICS, metrics, strict=True))
+
+
 def one_step(agent, flat):
     """A gradient step along all rows; whether learning stopped, and the row of metrics."""
-    found = agent.gradients.of(flat)(torch.arange(flat.numel()))
-    return agent._step(found, torch.tensor(False))
+    found = agent.steps.gradients.of(flat)(torch.arange(flat.numel()))
+    return agent.steps.step(found, torch.tensor(False))

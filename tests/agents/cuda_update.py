@@ -10,7 +10,7 @@ from tests.agents.squad import make_team_rollout, squad_specs
 from tests.collectors.cuda_audit import DEVICE, audit
 
 OVERRIDES = (
-    *("compile=off", "agent.precision=fp32", "agent.num_epochs=2"),
+    *("compile=off", "agent.network.precision=fp32", "agent.num_epochs=2"),
     *("agent.num_minibatches=4", "agent.accumulate=2"),
 )
 LEARNERS = {

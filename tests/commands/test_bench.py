@@ -7,7 +7,7 @@ import torch
 
 from navrl.commands.bench import Advice, Size, Timing, Training, advice, main, table
 
-TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.hidden_sizes=[8]")
+TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.network.hidden_sizes=[8]")
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_advice_is_by_what_fits(sizes, budget_mb, expected):
         (["--sizes", "8,x"], "invalid"),
         (["--sizes", "0"], "expected whole numbers of 1 or more"),
         (["--json", "nowhere/at/all.json"], "expected a file in an existing folder"),
-        (["agent.hiden_sizes=[8]"], "did you mean 'agent.hidden_sizes'"),
+        (["agent.network.hiden_sizes=[8]"], "did you mean 'agent.network.hidden_sizes'"),
         (["num_envs=0"], "num_envs = 0; expected a whole number"),
         (["--repeat", "3"], "did you mean '--repeats'"),
         ([*TINY, "agent.num_minibatches=5"], "change agent.num_minibatches"),

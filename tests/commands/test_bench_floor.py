@@ -10,7 +10,7 @@ from navrl.commands.bench import Timing, Training, alternate, measure, timings
 from navrl.config.compose import compose, conf_dir
 from navrl.run.sections import Spread
 
-TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.hidden_sizes=[8]")
+TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.network.hidden_sizes=[8]")
 MINIBATCHES = ("agent.num_minibatches=2", "agent.num_epochs=1")
 TEAM = ("env=alice_and_bob", "num_envs=8", "rollout_steps=4", "compile=off")
 
@@ -37,7 +37,7 @@ def trained():
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_iteration_is_taken_apart(trained, precision):
-    training, turns = trained(*TINY, *MINIBATCHES, f"agent.precision={precision}"), []
+    training, turns = trained(*TINY, *MINIBATCHES, f"agent.network.precision={precision}"), []
     found = measure(training, 2, lambda: turns.append(1))
     assert len(turns) == 3  # two that count, after one that warms
     assert training.frames == 32

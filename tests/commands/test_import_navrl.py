@@ -1,5 +1,6 @@
 """navrl import-navrl: published weights there and back without a changed bit, and what is refused."""
 
+import functools
 import io
 import pickle
 import zipfile
@@ -196,17 +197,18 @@ def test_other_arguments_are_refused(command, tmp_path, capsys, arguments, code,
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("lidar_encoder", "cnn_circular"),
-        ("activation", "relu"),
+        ("network.lidar_encoder", "cnn_circular"),
+        ("network.activation", "relu"),
         ("value_normalisation", "none"),
-        ("network", "separate"),
+        ("network.architecture", "separate"),
     ],
 )
 def test_what_navrl_could_not_compute_is_not_exported(command, tmp_path, capsys, option, value):
     torch.save(published_weights(), tmp_path / "w.pt")
     assert command(["w.pt"]) == 0
     state = load(tmp_path / "w.ckpt")
-    state["config"]["agent"][option] = value
+    *group, name = option.split(".")
+    functools.reduce(dict.get, group, state["config"]["agent"])[name] = value
     write_state(tmp_path / "other.ckpt", state, frames=0, score=None)
     assert command(["--export", "other.ckpt"]) == 2
     assert f"was trained with agent.{option} = {value}; expected " in capsys.readouterr().err
@@ -214,7 +216,7 @@ def test_what_navrl_could_not_compute_is_not_exported(command, tmp_path, capsys,
 
 
 def test_a_network_of_another_size_is_not_exported(command, tmp_path, capsys):
-    narrow = "agent.hidden_sizes=[256,128]"
+    narrow = "agent.network.hidden_sizes=[256,128]"
     state, config = {"agent": make_agent(narrow).state_dict()}, configuration(narrow)
     write_state(tmp_path / "x.ckpt", {**state, "config": to_json(config)}, frames=0, score=None)
     assert command(["--export", "x.ckpt"]) == 2

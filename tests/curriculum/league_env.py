@@ -21,7 +21,7 @@ SHORT = (
     *(f"~scenario.weights.{name}" for name in ("game28", "standard30", "far40", "box10")),
     "env.sim.time_limit_s=12",
 )
-_SMALL = ("compile=off", "agent.hidden_sizes=[8]", "agent.precision=fp32")
+_SMALL = ("compile=off", "agent.network.hidden_sizes=[8]", "agent.network.precision=fp32")
 
 
 @functools.cache

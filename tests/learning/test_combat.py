@@ -11,7 +11,7 @@ pytestmark = pytest.mark.learning
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_million_frames_beat_the_scripted_pilots(tmp_path, seed):
-    budget = ("total_frames=1_000_000", "agent.final_learning_rate=5e-5", "logger=none")
+    budget = ("total_frames=1_000_000", "agent.optimizer.final_learning_rate=5e-5", "logger=none")
     command = [sys.executable, "-m", "navrl.train", "experiment=demo", *budget, f"seed={seed}"]
     subprocess.run([*command, "hydra.run.dir=run"], cwd=tmp_path, check=True, timeout=600)
     for opponent, least in (("pursuit", 0.8), ("crank", 0.6)):

@@ -17,7 +17,7 @@ def curves(folder, precision):
     rows = []
     for seed in SEEDS:
         run = folder / f"{precision}-{seed}"
-        options = [f"agent.precision={precision}", f"seed={seed}", f"hydra.run.dir={run}"]
+        options = [f"agent.network.precision={precision}", f"seed={seed}", f"hydra.run.dir={run}"]
         budget = ["total_frames=1_000_000", "logger=none", "eval_opponents=[pursuit,crank]"]
         command = [sys.executable, "-m", "navrl.train", "experiment=demo", *budget, *options]
         subprocess.run(command, cwd=folder, check=True, timeout=600)

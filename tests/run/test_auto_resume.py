@@ -134,13 +134,13 @@ def test_of_two_words_for_one_option_the_last_one_counts():
 
 def test_what_was_said_last_is_known_and_what_differs_from_it_is_not(tmp_path):
     said_since = navrl.run.auto_resume._said_since
-    (tmp_path / "overrides.yaml").write_text('- "agent.learning_rate=1"\n- "seed=3"\n')
-    words = ["agent.learning_rate=1", "seed=3", "rollouts.drop=[episode]"]
+    (tmp_path / "overrides.yaml").write_text('- "agent.optimizer.learning_rate=1"\n- "seed=3"\n')
+    words = ["agent.optimizer.learning_rate=1", "seed=3", "rollouts.drop=[episode]"]
     assert said_since(tmp_path, words) == words[2:]
-    later = json.dumps({"overrides": ["agent.learning_rate=2"]})
+    later = json.dumps({"overrides": ["agent.optimizer.learning_rate=2"]})
     (tmp_path / "resumes.jsonl").write_text(f'{later}\n{{"overrides": ["agent.le')
     assert said_since(tmp_path, words) == [words[0], words[2]]
-    assert said_since(tmp_path, ["agent.learning_rate=2"]) == []
+    assert said_since(tmp_path, ["agent.optimizer.learning_rate=2"]) == []
 
 
 def test_a_complete_run_that_was_killed_while_it_was_measured_says_how_to_measure_it(here, capsys):

@@ -43,7 +43,7 @@ CASES = {
         *(*COMBAT, "curriculum=league", "curriculum.self_play.snapshot_every=64"),
         "collector=pipelined",
     ),
-    "combat memory": (*COMBAT, "agent.rnn=gru"),
+    "combat memory": (*COMBAT, "agent.network.rnn=gru"),
     "combat values": (*COMBAT, "eval_every=2", "agent.value_normalisation=ema"),
     "navigation": ("env=navigation", "agent=ppo_navigation", *NEAR),
     "navigation compressed": (

@@ -87,7 +87,7 @@ def test_a_second_start_in_the_same_folder_is_refused(finished, capsys):
         ("seed=99", "keeps its seed (0)"),
         ("rollout_steps=4", "keeps its rollout_steps (8)"),
         ("experiment=demo", "keeps its experiment (debug)"),
-        ("agent.hidden_sizes=[16,16]", "has shape"),
+        ("agent.network.hidden_sizes=[16,16]", "has shape"),
         ("opponent=straight", "opponent=straight changes what an env remembers"),
     ],
 )
@@ -105,7 +105,11 @@ def test_a_refused_resume_changes_nothing(finished, capsys, argument, sentence):
 
 def test_a_changed_reward_is_told_in_one_line(finished, capsys):
     resume = ("resume=outputs/run", "console=lines")
-    options = ("total_frames=640", "reward.weights.attack=0.25", "agent.learning_rate=0.125")
+    options = (
+        "total_frames=640",
+        "reward.weights.attack=0.25",
+        "agent.optimizer.learning_rate=0.125",
+    )
     saved = load(find(str(finished), finished.parent))["config"]["agent"]["learning_rate"]
     assert train(*resume, *options) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "changed against" in line]
@@ -113,7 +117,7 @@ def test_a_changed_reward_is_told_in_one_line(finished, capsys):
     assert prefix == "changed against the saved run"
     assert set(changed.split(", ")) == {
         "reward.weights.attack 0.1 -> 0.25",
-        f"agent.learning_rate {saved} -> 0.125",
+        f"agent.optimizer.learning_rate {saved} -> 0.125",
     }
     assert train(*resume, "total_frames=768") == 0
     assert "changed against" not in capsys.readouterr().out

@@ -1,7 +1,8 @@
 """Policy and critic as TensorDict modules, for any network and any action distribution."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -10,7 +11,7 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
-from navrl.agents.core.team import TeamOptions, frames_of, in_group
+from navrl.agents.core.team import frames_of, in_group
 from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.networks.distributions import ActionDistribution
 from navrl.agents.networks.heads import Head
@@ -22,15 +23,14 @@ from navrl.envs.core.compiling import CompiledSample
 PRECISIONS = ("fp32", "bf16", "auto")
 
 
-class ActorCriticOptions(NamedTuple):
-    """The options of a policy and its critic."""
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticOptions(NetworkOptions):
+    """The options `agent.network` of PPO."""
 
-    network: NetworkOptions
-    precision: str  # fp32 | bf16
+    architecture: str
     rnn: str
     chunk_length: int
-    team: TeamOptions
-    compile_mode: str | bool
+    precision: str
 
 
 class Policy(TensorDictModuleBase):
@@ -59,8 +59,6 @@ class Policy(TensorDictModuleBase):
         self.in_keys = in_group(group, *inputs)
         self.out_keys = in_group(group, "action", "action_log_prob", *hidden)
         self.out_keys += [("next", *_as_tuple(key)) for key in self._hidden]
-        # TorchRL's losses read these names; they see the frames of one agent.
-        self.dist_sample_keys, self.log_prob_keys = ["action"], ["action_log_prob"]
 
     def with_agent_ids(self, frames: TensorDictBase) -> TensorDictBase:
         """Return the frames as they are: this policy does not read which agent it acts for."""
@@ -140,7 +138,7 @@ class Critic(TensorDictModuleBase):
 
 def resolve_precision(precision: str, device: torch.device) -> str:
     """Return fp32 or bf16; `auto` is bf16 where the hardware multiplies it natively."""
-    require_choice("agent.precision", precision, PRECISIONS)
+    require_choice("agent.network.precision", precision, PRECISIONS)
     if precision != "auto":
         return precision
     if device.type == "cuda":

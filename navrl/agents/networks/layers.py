@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -20,7 +20,8 @@ _ACTIVATIONS = {
 }
 
 
-class NetworkOptions(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
     """The options `agent.network` of every algorithm."""
 
     hidden_sizes: Sequence[int]

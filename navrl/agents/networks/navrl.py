@@ -1,4 +1,4 @@
-"""agent.network=navrl: the network of the published NavRL, layer by layer.
+"""agent.network.architecture=navrl: the network of the published NavRL, layer by layer.
 
 A convolution over the lidar scan and an MLP over all moving obstacles at once meet the state in two shared
 layers, on which a policy and a value are one layer each. Inputs are not normalised, every layer is.
@@ -95,6 +95,7 @@ def navrl_networks(
     observation_spec: Composite,
     action_spec: TensorSpec,
     options: ActorCriticOptions,
+    compile_mode: str | bool,
     scale: ValueScale,
 ) -> tuple[Policy, Critic]:
     """Build policy and critic on shared features."""
@@ -104,13 +105,12 @@ def navrl_networks(
     if [len(kind) for kind in leaves] != [1, 1, 1] or not isinstance(head, BetaHead):
         names = ", ".join(repr(name) for kind in leaves for name in kind)
         raise ValueError(
-            f"agent.network = navrl, and the env observes {names} and takes {type(head).__name__} actions; "
-            "expected one vector, one set of entities, one lidar scan and bounded actions, as in "
-            "env=navigation; use agent.network=separate"
+            f"agent.network.architecture = navrl, and the env observes {names} and takes "
+            f"{type(head).__name__} actions; expected one vector, one set of entities, one lidar scan "
+            "and bounded actions, as in env=navigation; use agent.network.architecture=separate"
         )
-    network, bf16 = options.network, options.precision == "bf16"
-    features = Features(leaves=leaves, options=network, bf16=bf16)
-    head, inputs = NavrlHead(low=head.low, high=head.high), network.hidden_sizes[-1]
+    features = Features(leaves=leaves, options=options, bf16=options.precision == "bf16")
+    head, inputs = NavrlHead(low=head.low, high=head.high), options.hidden_sizes[-1]
     policy_trunk, critic_trunk = (
         Branch(features=features, outputs=outputs, inputs=inputs) for outputs in (head.outputs, 1)
     )
@@ -119,7 +119,7 @@ def navrl_networks(
         head=head,
         group=group,
         masked="action_mask" in spec,
-        compile_mode=options.compile_mode,
+        compile_mode=compile_mode,
     )
     return policy, Critic(trunk=critic_trunk, scale=scale)
 

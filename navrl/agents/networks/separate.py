@@ -1,4 +1,4 @@
-"""agent.network=separate: a policy and a critic that share nothing but the observation's normalisers."""
+"""agent.network.architecture=separate: policy and critic share only the observation's normalisers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -45,9 +45,9 @@ class Trunk(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.bf16 = encoder, options.precision == "bf16"
-        sizes, activation = options.network.hidden_sizes, options.network.activation
+        sizes, activation = options.hidden_sizes, options.activation
         self.layers = mlp(encoder.outputs, sizes, activation, option="hidden_sizes")
-        self.memory = recurrence(rnn, sizes[-1], options.chunk_length, options="agent")
+        self.memory = recurrence(rnn, sizes[-1], options.chunk_length, options="agent.network")
         self.layers.append(linear(sizes[-1], outputs, output_gain))
 
     @property
@@ -96,9 +96,7 @@ class Trunk(nn.Module):
 def trunk_builder(source: str, leaves: Leaves, options: ActorCriticOptions) -> Callable[..., Trunk]:
     """Return a function that builds trunks which read these leaves of `source` with shared normalisers."""
     normalisers = nn.ModuleDict({leaf: Normaliser(n) for leaf, n in leaves.normalised.items()})
-    encoder = partial(
-        ObservationEncoder, leaves, options.network, source=source, normalisers=normalisers
-    )
+    encoder = partial(ObservationEncoder, leaves, options, source=source, normalisers=normalisers)
     return lambda **shape: Trunk(encoder=encoder(), options=options, **shape)
 
 
@@ -107,6 +105,7 @@ def separate_networks(
     observation_spec: Composite,
     action_spec: TensorSpec,
     options: ActorCriticOptions,
+    compile_mode: str | bool,
     scale: ValueScale,
 ) -> tuple[Policy, Critic]:
     """Build the policy and the critic."""
@@ -118,6 +117,6 @@ def separate_networks(
         head=head,
         group=group,
         masked="action_mask" in spec,
-        compile_mode=options.compile_mode,
+        compile_mode=compile_mode,
     )
     return policy, Critic(trunk=trunk(outputs=1, output_gain=CRITIC_GAIN), scale=scale)

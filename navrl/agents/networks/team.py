@@ -8,7 +8,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.core.team import CENTRAL, GROUP, action_of, group_of, state_of
+from navrl.agents.core.team import CENTRAL, GROUP, TeamOptions, action_of, group_of, state_of
 from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.networks.actor_critic import ActorCriticOptions, Critic, Policy
 from navrl.agents.networks.encoders import Leaves, observation_leaves
@@ -151,11 +151,10 @@ class CentralCritic(Critic):
 
 
 def central_critic(
-    observation_spec: Composite, options: ActorCriticOptions, scale: ValueScale
+    observation_spec: Composite, options: ActorCriticOptions, scale: ValueScale, *, own_view: bool
 ) -> CentralCritic:
     """Build a critic of the env's state, or of all observations where the env has no state."""
     group, width = observation_spec[GROUP], state_of(observation_spec.zero()).shape[-1]
-    own_view = options.team.critic == "both"
     leaves = observation_leaves(group) if own_view else Leaves({}, {}, {})
     leaves = leaves._replace(vectors={AGENT_ID: group.shape[-1], _STATE: width, **leaves.vectors})
     trunk = trunk_builder(CENTRAL, leaves, options)(outputs=1, output_gain=CRITIC_GAIN)
@@ -167,10 +166,12 @@ def team_networks(
     observation_spec: Composite,
     action_spec: TensorSpec,
     options: ActorCriticOptions,
+    team: TeamOptions,
+    compile_mode: str | bool,
     scale: ValueScale,
 ) -> tuple[Policy, Critic]:
     """Build separate networks with the options of agent.team."""
-    team, group = options.team, group_of(observation_spec)
+    group = group_of(observation_spec)
     require_choice("agent.team.critic", team.critic, CRITICS)
     if group is None:
         raise ValueError(
@@ -194,8 +195,10 @@ def team_networks(
         head=head,
         group=GROUP,
         masked="action_mask" in spec,
-        compile_mode=options.compile_mode,
+        compile_mode=compile_mode,
     )
     if team.critic != "own":
-        return policy, central_critic(observation_spec, options, scale)
+        return policy, central_critic(
+            observation_spec, options, scale, own_view=team.critic == "both"
+        )
     return policy, Critic(trunk=trunk(outputs=1, output_gain=CRITIC_GAIN), scale=scale)

@@ -1,8 +1,9 @@
-"""agent=ppo: proximal policy optimisation with TorchRL's ClipPPOLoss and GAE."""
+"""agent=ppo, ippo, mappo, ppo_navigation and ppo_navrl: proximal policy optimization (arXiv:1707.06347)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
@@ -10,48 +11,51 @@ from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives.value import GAE
 
-from navrl.agents.core.gradients import Gradients
-from navrl.agents.core.grouped import minibatches_of
-from navrl.agents.core.guards import UpdateGuard, replay_slices, require_fractions
-from navrl.agents.core.lag import NoLag, OneVersion
-from navrl.agents.core.loss import LossTerms, PPOLoss, explained
-from navrl.agents.core.minibatches import Minibatches, in_parts
+from navrl.agents.core.guards import UpdateGuard, replay_slices
+from navrl.agents.core.objective import explained_variance
 from navrl.agents.core.optimizer import Optimizer, parameter_groups
 from navrl.agents.core.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
 from navrl.agents.core.value_scale import value_scale
 from navrl.agents.networks.actor_critic import ActorCriticOptions, resolve_precision
 from navrl.agents.networks.build import build_actor_critic
-from navrl.agents.networks.layers import NetworkOptions
-from navrl.agents.networks.memory import HIDDEN, GruRecurrence, NoRecurrence, check_chunks
-from navrl.agents.ppo.gradients import KL, MinibatchGradients
+from navrl.agents.networks.memory import HIDDEN, check_chunks
+from navrl.agents.ppo.lag import NoLag, OneVersion
+from navrl.agents.ppo.update import (
+    STEP_METRICS,
+    GradientSteps,
+    LossOptions,
+    Minibatches,
+    MinibatchGradients,
+)
+from navrl.config.checks import require_number
 
 MINIBATCH_KEYS = (
-    "observation",
-    CENTRAL,
-    "action_mask",
-    "action",
-    "action_log_prob",
-    "advantage",
-    "value_target",
-    "state_value",
-    ALIVE,
-    HIDDEN,
-    ("next", "done"),
+    *("observation", CENTRAL, "action_mask", "action", "action_log_prob", HIDDEN, ALIVE),
+    *("advantage", "value_target", "state_value", ("next", "done")),
 )
 _CRITIC_KEYS = ("observation", CENTRAL)
-VALUE_ROWS = 4096
+VALUE_ROWS = 4096  # frames that the critic looks at together
 _GAE_OPTIONS: dict[str, Any] = {
     "value_network": None,  # we compute the values: stock GAE stacks and vmaps, three times slower
-    "vectorized": False,  # a loop over time, exact and without synchronisations
+    "vectorized": False,  # a loop over time, exact and without synchronizations
 }
 
 
-class PPO:
-    """One verb: update(rollout) makes every gradient step of an iteration."""
+class OptimizerOptions(NamedTuple):
+    """The group agent.optimizer."""
 
-    lag = NoLag()
+    learning_rate: float
+    critic_learning_rate: float | None
+    final_learning_rate: float
+    adam_epsilon: float
+    max_grad_norm: float
+
+
+class PPO:
+    """Proximal policy optimization for one agent or a team: act with `policy`, learn with update()."""
 
     headline: Mapping[str, str] = MappingProxyType({})  # console columns beside the env's
+    lag = NoLag()
 
     def __init__(
         self,
@@ -59,183 +63,156 @@ class PPO:
         name: str,
         discount: float,
         gae_lambda: float,
-        clip_epsilon: float,
-        policy_coef: float,
-        entropy_coef: float,
-        critic_coef: float,
-        value_normalisation: str,
-        value_clip: float | None,
-        huber_delta: float | None,
-        learning_rate: float,
-        critic_learning_rate: float | None,
-        final_learning_rate: float,
-        adam_epsilon: float,
         num_epochs: int,
         num_minibatches: int | Sequence[int],
         accumulate: int,
-        max_grad_norm: float,
         max_kl: float | None,
+        loss: LossOptions,
+        value_normalisation: str,
+        optimizer: OptimizerOptions,
+        network: ActorCriticOptions,
+        team: TeamOptions,
+        compile_mode: str | bool,
         max_skipped_updates: int,
         replay_tolerance: float,
-        team: TeamOptions,
-        network: str,
-        hidden_sizes: Sequence[int],
-        entity_sizes: Sequence[int],
-        lidar_encoder: str,
-        activation: str,
-        rnn: str,
-        chunk_length: int,
-        precision: str,
-        compile_mode: str | bool,
         observation_spec: Composite,
         action_spec: TensorSpec,
         device: torch.device | str,
         num_iterations: int,
     ) -> None:
-        require_fractions(discount=discount, gae_lambda=gae_lambda, clip_epsilon=clip_epsilon)
-        self.name, self.device, self.max_kl = name, torch.device(device), max_kl
-        precision = self.precision = resolve_precision(precision, self.device)
-        self.minibatches = Minibatches(num_minibatches, num_epochs, accumulate, num_iterations)
+        require_number("agent.discount", discount, least=0.0, most=1.0)
+        require_number("agent.gae_lambda", gae_lambda, least=0.0, most=1.0)
+        loss.check()
+        self.name, self.device = name, torch.device(device)
+        self.precision = resolve_precision(network.precision, self.device)
+        self.value_scale = value_scale(value_normalisation)
+        self.policy, self.critic = build_actor_critic(
+            options=replace(network, precision=self.precision),
+            team=team,
+            compile_mode=compile_mode,
+            scale=self.value_scale,
+            observation_spec=observation_spec,
+            action_spec=action_spec,
+        )
+        self.policy, self.critic = self.policy.to(self.device), self.critic.to(self.device)
+        self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
         self.guard = UpdateGuard(
             replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
         )
-        scale = self.value_scale = value_scale(value_normalisation)
-        network_options = NetworkOptions(hidden_sizes, entity_sizes, lidar_encoder, activation)
-        sizes = ActorCriticOptions(
-            network_options, precision, rnn, chunk_length, team, compile_mode
+        self.minibatches = Minibatches(
+            num_minibatches=num_minibatches,
+            num_epochs=num_epochs,
+            accumulate=accumulate,
+            num_iterations=num_iterations,
         )
-        policy, critic = build_actor_critic(network, sizes, scale, observation_spec, action_spec)
-        self.policy, self.critic = policy.to(self.device), critic.to(self.device)
-        terms = LossTerms(clip_epsilon, entropy_coef, critic_coef, huber_delta, value_clip)
-        self.loss = PPOLoss(self.policy, self.critic, terms.checked(), self.device)
-        self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
-        groups = parameter_groups(self.policy, self.critic, learning_rate, critic_learning_rate)
-        falling: Any = {"final_share": final_learning_rate / learning_rate, "epsilon": adam_epsilon}
-        limits: Any = {"max_grad_norm": max_grad_norm, "num_iterations": num_iterations}
-        self.optimizer = Optimizer(groups, **falling, **limits)
+        self.optimizer = _optimizer(self.policy, self.critic, optimizer, num_iterations)
         self.parameters = self.optimizer.parameters
-        whole = MinibatchGradients(self.loss, self.parameters, policy_coef, compile_mode)
-        self.gradients = in_parts(whole, self.loss, accumulate)
+        self.steps = GradientSteps(
+            minibatches=self.minibatches,
+            gradients=MinibatchGradients(
+                policy=self.policy,
+                critic=self.critic,
+                parameters=self.parameters,
+                options=loss,
+                parts=accumulate,
+                compile_mode=compile_mode,
+            ),
+            optimizer=self.optimizer,
+            max_kl=max_kl,
+        )
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
-        """All gradient steps of one iteration on (N, T) frames of the current policy version."""
+        """Make all gradient steps of one iteration on (N, T) frames of the current policy version."""
         collector = self.lag.collected_by(rollout, self.policy)
         lag = self.policy.version - collector.version
         self.check_rollout_size(*rollout.shape)
         with torch.no_grad():
-            informed = self.policy.with_inputs(self.critic.with_inputs(rollout))
-            frames, sharing = as_one_agent(informed)
-            replay_error = self._replay_error(frames, collector)
-            batch = self._with_advantages(frames, sharing)
-            fit = explained(batch)
+            frames, sharing = self.frames_of(rollout)
+            replay_error = _replay_error(frames, collector)
+            batch = self.advantages(frames, sharing)
+            explained = explained_variance(
+                batch.get("state_value"), batch.get("value_target"), batch.get(ALIVE, None)
+            )
         # Decided on the device, before the first step: weights never learn from a foreign rollout.
         stopped = replay_error > self.guard.replay_tolerance
         self.value_scale.learn(batch, self.critic.trunk.last, stopped)
-        flat = self._memory.rows(batch.select(*MINIBATCH_KEYS, strict=False))
-        steps: list[Tensor] = []
         self.lag.remember(self.policy)
-        done, generator = self.optimizer.done, self.lag.generator
-        indices = self.minibatches.of(len(flat), done, self.device, generator)
-        for gradients, index in minibatches_of(flat, indices, self.gradients.of):
-            stopped, step = self._step(gradients(index), stopped)
-            steps.append(step)
+        flat = self.policy.trunk.memory.rows(batch.select(*MINIBATCH_KEYS, strict=False))
+        means = self.steps.take(flat, stopped, self.lag.generator)
         # The one place of an iteration that reads the device.
-        summary = torch.cat([replay_error.reshape(1), fit, _mean_steps(steps)])
-        numbers: list[float] = summary.tolist()
-        self.guard.check(rollout, replay_error=numbers[0], skipped_steps=numbers[2])
+        numbers = torch.cat([torch.stack([replay_error, explained]), means]).tolist()
+        names = ("sync/replay_error", "loss/explained_variance", *STEP_METRICS)
+        metrics = dict(zip(names, numbers, strict=True))
+        self.guard.check(
+            rollout,
+            replay_error=metrics["sync/replay_error"],
+            skipped_steps=metrics["loss/skipped_steps"],
+        )
         rows = flat.reshape(-1)
         for part in (self.policy.trunk, self.critic):
             part.update_normalisers(rows)
         self.policy.version += 1
-        return self._metrics(numbers, self.optimizer.end_iteration()) | {"sync/lag": float(lag)}
-
-    def allow_lag(self) -> None:
-        """Learn from rollouts of the version before as well; ask for it before the first update."""
-        self.lag = OneVersion(self.policy)
-
-    @property
-    def skipped_in_a_row(self) -> int:
-        """The number of iterations in a row whose gradients were not finite."""
-        return self.guard.skipped_in_a_row
-
-    def _metrics(self, numbers: list[float], learning_rate: float) -> dict[str, float]:
-        """Names for the numbers."""
-        replay_error, explained, skipped, halted, grad_norm, *means = numbers
-        policy_loss, critic_loss, _, entropy, kl, clip_fraction = means
-        return {
-            "loss/policy": policy_loss,
-            "loss/critic": critic_loss,
-            "loss/explained_variance": explained,
-            "loss/grad_norm": grad_norm,
-            "loss/skipped_steps": skipped,
-            "policy/entropy": entropy,
-            "policy/kl": kl,
-            "policy/clip_fraction": clip_fraction,
-            "policy/kl_stopped_steps": halted,
-            "policy/learning_rate": learning_rate,
-            "sync/replay_error": replay_error,
+        return metrics | {
+            "policy/learning_rate": self.optimizer.end_iteration(),
             "sync/policy_version": float(self.policy.version),
+            "sync/lag": float(lag),
         }
 
-    @property
-    def _memory(self) -> NoRecurrence | GruRecurrence:
-        """How its actor remembers."""
-        return self.policy.trunk.memory
+    def frames_of(self, rollout: TensorDictBase) -> tuple[TensorDictBase, int]:
+        """Return the rollout as frames (N, T) of one agent, and how many agents share a reward."""
+        return as_one_agent(self.policy.with_inputs(self.critic.with_inputs(rollout)))
 
-    def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:
-        """Refuse rollouts that do not split into chunks, and these into equal minibatches."""
-        length = self._memory.chunk_length
-        check_chunks(rollout_steps, length, options="agent")
-        self.minibatches.check(num_envs * rollout_steps, length)
-
-    def _replay_error(self, rollout: TensorDictBase, policy: Any) -> Tensor:
-        """Largest difference between stored and recomputed log-probs, every row, three instants."""
-        frames = replay_slices(rollout)
-        again = policy.get_dist(frames).log_prob(frames.get("action"))
-        return (again - frames.get("action_log_prob")).abs().max()
-
-    def _with_advantages(self, rollout: TensorDictBase, sharing: int = 1) -> TensorDictBase:
-        """A new TensorDict with values, advantages and targets; the collector's own is left alone."""
-        batch = rollout.exclude("policy_version")
+    def advantages(self, frames: TensorDictBase, sharing: int = 1) -> TensorDictBase:
+        """Return a copy of the frames with values, advantages and value targets."""
+        batch = frames.exclude("policy_version")
         batch = batch.set("next", batch.get("next").copy())
-        here = self._values(batch)
-        for frames, said in ((batch, here), (batch.get("next"), self._values_ahead(batch, here))):
-            value, alive = self.value_scale.values(said), frames.get(ALIVE, None)
-            frames.set("state_value", value if alive is None else inherited(value, alive, sharing))
+        here = self.values(batch)
+        ahead = self._next_values(batch, here)
+        for part, outputs in ((batch, here), (batch.get("next"), ahead)):
+            value, alive = self.value_scale.values(outputs), part.get(ALIVE, None)
+            part.set("state_value", value if alive is None else inherited(value, alive, sharing))
         return self.gae(batch)
 
-    def _values_ahead(self, batch: TensorDictBase, here: Tensor) -> Tensor:
-        """What the critic says (N, T, 1) of what came next: the next frame, but for ends a look of its own.
+    def values(self, frames: TensorDictBase) -> Tensor:
+        """Return the critic's outputs (..., 1), by rows that fit the cache: twice as fast on a CPU."""
+        flat = frames.select(*_CRITIC_KEYS, strict=False).reshape(-1)
+        rows = [self.critic(chunk).get("state_value") for chunk in flat.split(VALUE_ROWS)]
+        return torch.cat(rows).view(*frames.shape, 1)
 
-        How many end is known on the host of a CPU alone; elsewhere it looks at all of them.
+    def _next_values(self, batch: TensorDictBase, here: Tensor) -> Tensor:
+        """Return the critic's outputs (N, T, 1) for the observations after each step.
+
+        Most are those of the next frame; only where an episode or the rollout ends the critic looks again.
+        The number of ends is known on the host of a CPU alone; elsewhere it looks at all frames.
         """
         following = batch.get("next").select(*_CRITIC_KEYS, "done", strict=False)
         if self.device.type != "cpu":
-            return self._values(following)
+            return self.values(following)
         ended = following.get("done").clone()
         ended[:, -1] = True
         rows, ahead = ended.view(-1).nonzero().squeeze(-1), here.roll(-1, 1)
         flat = following.exclude("done").reshape(-1)
         for part in rows.split(VALUE_ROWS):
-            ahead.view(-1, 1)[part] = self._values(flat[part])
+            ahead.view(-1, 1)[part] = self.values(flat[part])
         return ahead
 
-    def _values(self, frames: TensorDictBase) -> Tensor:
-        """What the critic says (..., 1), by rows that fit the cache: on a CPU twice as fast as at once."""
-        flat = frames.select(*_CRITIC_KEYS, strict=False).reshape(-1)
-        rows = [self.critic(chunk).get("state_value") for chunk in flat.split(VALUE_ROWS)]
-        return torch.cat(rows).view(*frames.shape, 1)
+    def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:
+        """Raise about rollouts that do not split into chunks, and these into equal minibatches."""
+        length = self.policy.trunk.memory.chunk_length
+        check_chunks(rollout_steps, length, options="agent.network")
+        self.minibatches.check(num_envs * rollout_steps, length)
 
-    def _step(self, found: Gradients, stopped: Tensor) -> tuple[Tensor, Tensor]:
-        """One gradient step, unless the KL limit was passed or the gradient is not finite."""
-        if self.max_kl is not None:
-            stopped = stopped | (found.metrics[KL] > self.max_kl)
-        broken = self.optimizer.step(found.of_parameters, found.norm, stopped)
-        flags = torch.stack([broken.float(), stopped.float(), found.norm])
-        return stopped, torch.cat([flags, found.metrics])
+    def allow_lag(self) -> None:
+        """Learn from rollouts of the version before as well; to be called before the first update."""
+        self.lag = OneVersion(self.policy)
+
+    @property
+    def skipped_in_a_row(self) -> int:
+        """Return how many of the latest iterations had a gradient that was not finite."""
+        return self.guard.skipped_in_a_row
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that learning changes."""
+        """Return everything that learning changes."""
         return {
             "policy": dict(self.policy.state_dict()),
             "critic": dict(self.critic.state_dict()),
@@ -246,7 +223,7 @@ class PPO:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of state_dict, for an agent of the same options."""
+        """Restore what state_dict of an agent with the same options returned."""
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state)
@@ -255,9 +232,24 @@ class PPO:
         self.guard.skipped_in_a_row = state["skipped_in_a_row"]
 
 
-def _mean_steps(steps: list[Tensor]) -> Tensor:
-    """Means over the gradient steps; counts for the first two columns. Steps after a KL stop count not."""
-    rows = torch.stack(steps)
-    made = (1.0 - rows[:, 1]) * (1.0 - rows[:, 0])
-    means = (torch.where(made.bool().unsqueeze(-1), rows, 0.0)).sum(0) / made.sum().clamp_min(1.0)
-    return torch.cat([rows[:, :2].sum(0), means[2:]])
+def _replay_error(frames: TensorDictBase, policy: Any) -> Tensor:
+    """Return the largest difference between stored and recomputed log-probs, at three steps of every row."""
+    slices = replay_slices(frames)
+    recomputed = policy.get_dist(slices).log_prob(slices.get("action"))
+    return (recomputed - slices.get("action_log_prob")).abs().max()
+
+
+def _optimizer(
+    policy: Any, critic: Any, options: OptimizerOptions, num_iterations: int
+) -> Optimizer:
+    for option in ("learning_rate", "critic_learning_rate", "adam_epsilon", "max_grad_norm"):
+        value = getattr(options, option)
+        if value is not None:
+            require_number(f"agent.optimizer.{option}", value, above=0.0)
+    return Optimizer(
+        parameter_groups(policy, critic, options.learning_rate, options.critic_learning_rate),
+        final_share=options.final_learning_rate / options.learning_rate,
+        epsilon=options.adam_epsilon,
+        max_grad_norm=options.max_grad_norm,
+        num_iterations=num_iterations,
+    )

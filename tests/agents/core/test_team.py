@@ -96,7 +96,7 @@ def one_death(agent, *, own_reward):
     if own_reward:
         own = torch.tensor([[1.0, -2.0], [0.0, 0.0], [2.0, 8.0]])
         rollout["next", "agents", "reward"] = own.view(1, 3, 2, 1)
-    return agent._with_advantages(*as_one_agent(rollout))
+    return agent.advantages(*as_one_agent(rollout))
 
 
 def test_the_teams_reward_still_counts_at_the_moment_of_death(make_squad_agent):

@@ -135,7 +135,7 @@ def test_advantages_are_in_units_of_rewards(make_navrl_agent):
         plain.critic.trunk.last.weight.mul_(deviation)
         plain.critic.trunk.last.bias.mul_(deviation).add_(mean)
     rollout = make_drone_rollout(agent)
-    found, expected = (each._with_advantages(rollout)["advantage"] for each in (agent, plain))
+    found, expected = (each.advantages(rollout)["advantage"] for each in (agent, plain))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -147,7 +147,7 @@ def test_what_comes_next_is_worth_what_the_critic_says_of_it(make_agent):
     assert 0 < ended.sum() < ended.numel()
     rollout["next", "observation", "ego"][ended] += 1.0
     with torch.no_grad():
-        found = agent._with_advantages(rollout)["next", "state_value"]
+        found = agent.advantages(rollout)["next", "state_value"]
         expected = agent.critic(rollout["next"].clone())["state_value"]
     torch.testing.assert_close(found, expected)
 
@@ -175,6 +175,6 @@ def test_a_critic_of_large_values_learns_faster_with_it(make_agent):
             rollout["next", "reward"].fill_(100.0)
             rollout["next", "terminated"].fill_(False)
             agent.update(rollout)
-        values = agent.value_scale.values(agent._values(rollout))
+        values = agent.value_scale.values(agent.values(rollout))
         errors[kind] = (values - 200.0).abs().mean().item()
     assert errors["ema"] < 100.0 < errors["none"]

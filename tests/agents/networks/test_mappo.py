@@ -58,10 +58,10 @@ def parameters(module):
 def test_agents_of_a_team_have_the_same_value_and_teams_have_not(make_team):
     agent = make_team(critic="central", mortal=False)
     rollout = make_team_rollout(agent, mortal=False)
-    values = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    values = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     torch.testing.assert_close(values, values[:, :1].expand_as(values), rtol=0.0, atol=1e-6)
     assert values[:, 0].std() > 0.1
-    batch = agent._with_advantages(*rows(agent, rollout))
+    batch = agent.advantages(*rows(agent, rollout))
     advantages = batch["advantage"].view(NUM_ENVS, AGENTS, STEPS)
     shared = advantages[:, :1].expand_as(advantages)
     torch.testing.assert_close(advantages, shared, rtol=0.0, atol=1e-5)
@@ -72,11 +72,11 @@ def test_who_sees_the_team_and_its_own_view_has_a_value_of_its_own(make_team):
     """And it is still told what its mates see."""
     agent = make_team(critic="both", mortal=False)
     rollout = make_team_rollout(agent, mortal=False)
-    before = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    before = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     assert ((before[:, 0] - before[:, 1]).abs() > 1e-5).all()
     rollout["agents", "observation", "mates"][0, 2, 1] += 1.0
     rollout["agents", "observation", "mates_mask"][0, 2, 1] = True
-    after = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    after = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     change = (before - after).abs()
     assert (change[0, :, 2] > 1e-5).all()
     assert (change > 1e-5).sum() == AGENTS
@@ -90,23 +90,23 @@ def test_with_its_own_view_a_critic_needs_nobody_to_say_whose_value_is_asked_for
         for name, leaf in frames["agents", "observation"].items():
             leaf.copy_(leaf[:, :, :1].expand_as(leaf))
             assert name in {"ego", "mates", "mates_mask"}
-    values = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    values = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     torch.testing.assert_close(values, values[:, :1].expand_as(values), rtol=0.0, atol=1e-6)
 
 
 def test_agents_with_rewards_of_their_own_have_values_of_their_own(make_team):
     agent = make_team(critic="central", mortal=False)
     rollout = make_team_rollout(agent, mortal=False, own_reward=True)
-    values = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    values = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     assert ((values[:, 0] - values[:, 1]).abs() > 1e-5).all()
 
 
 def test_a_critic_of_the_team_sees_what_every_agent_sees(make_team):
     agent = make_team(critic="central", mortal=False)
     rollout = make_team_rollout(agent, mortal=False)
-    before = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    before = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     rollout["agents", "observation", "ego"][0, 2, 1] += 1.0
-    after = agent._values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
+    after = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
     moved = (before - after).abs() > 1e-5
     assert moved[0, :, 2].all()
     assert moved.sum() == AGENTS
@@ -264,8 +264,8 @@ def test_what_cannot_be_is_refused_in_one_sentence(make_agent, make_team):
         ValueError, match=r"agent\.team\.critic = mine; expected one of own, central, both"
     ):
         make_team(critic="mine")
-    with pytest.raises(ValueError, match=r"use agent\.network=separate"):
-        make_team(critic="central", network="navrl")
+    with pytest.raises(ValueError, match=r"use agent\.network\.architecture=separate"):
+        make_team(critic="central", architecture="navrl")
 
 
 # ---- the other side of a fight ---------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""agent.rnn=gru: PPO learns from chunks what its actor did step by step, also where episodes ended."""
+"""agent.network.rnn=gru: PPO learns from chunks the actions that its actor took step by step."""
 
 import pytest
 import torch
@@ -171,12 +171,18 @@ def test_it_learns_what_has_to_be_remembered(make_agent):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rnn": "lstm"}, r"agent.rnn = lstm; expected one of none, gru; change agent.rnn"),
+        (
+            {"rnn": "lstm"},
+            r"agent.network.rnn = lstm; expected one of none, gru; change agent.network.rnn",
+        ),
         (
             {"rnn": "gru", "chunk_length": 0},
-            r"agent.chunk_length = 0; expected a whole number, 1 or more",
+            r"agent.network.chunk_length = 0; expected a whole number, 1 or more",
         ),
-        ({"rnn": "gru", "network": "navrl"}, r"agent.network = 'navrl' with agent.rnn = 'gru'"),
+        (
+            {"rnn": "gru", "architecture": "navrl"},
+            r"agent.network.architecture = navrl with agent.network.rnn = gru",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_one_sentence(make_agent, options, sentence):
@@ -186,10 +192,12 @@ def test_options_that_make_no_sense_are_one_sentence(make_agent, options, senten
 
 def test_rollouts_have_to_split_into_chunks_and_these_into_minibatches(make_agent):
     agent = make_agent(rnn="gru", chunk_length=5)
-    with pytest.raises(ValueError, match=r"rollout_steps = 12 is not a multiple of agent\.chunk"):
+    with pytest.raises(
+        ValueError, match=r"rollout_steps = 12 is not a multiple of agent\.network\.chunk"
+    ):
         agent.check_rollout_size(N, 12)
     agent = make_agent(num_minibatches=4, **GRU)
     with pytest.raises(
-        ValueError, match=r"/ chunk_length = 18 is not a multiple of num_minibatches"
+        ValueError, match=r"/ agent.network.chunk_length = 18 is not a multiple of num_minibatches"
     ):
         agent.check_rollout_size(N, T)

@@ -98,7 +98,7 @@ def test_precision_follows_the_hardware(monkeypatch, native):
 
 def test_unknown_precision_is_refused():
     with pytest.raises(
-        ValueError, match=r"agent\.precision = fp16; expected one of fp32, bf16, auto"
+        ValueError, match=r"agent\.network\.precision = fp16; expected one of fp32, bf16, auto"
     ):
         resolve_precision("fp16", torch.device("cpu"))
 

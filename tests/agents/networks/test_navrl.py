@@ -8,17 +8,14 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.agents.networks.distributions import ScaledBeta
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
-from navrl.agents.ppo.gradients import STEP_METRICS
 from tests.agents.conftest import configuration, entities, one_step, spec
 from tests.agents.drone import disturbed, drone_specs, make_drone_rollout, seen_by
 from tests.agents.ppo.test_guards import differences, everything
 
-LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
-
 
 def flat_batch(agent):
     """Minibatch rows away from ratio 1."""
-    batch = agent._with_advantages(make_drone_rollout(agent)).detach()
+    batch = agent.advantages(make_drone_rollout(agent)).detach()
     disturbed(agent, 0.02)
     return batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
 
@@ -78,9 +75,8 @@ def test_sharing_changes_neither_a_loss_nor_a_gradient(make_navrl_agent, monkeyp
     flat, outcomes = flat_batch(agent), []
     for shared in (agent.policy.trunk.with_shared_features, lambda frames: frames):
         monkeypatch.setattr(agent.policy.trunk, "with_shared_features", shared)
-        out = agent.loss(flat)
-        gradients = torch.autograd.grad(sum(out[name] for name in LOSSES), agent.parameters)
-        outcomes.append([*(out[name] for name in LOSSES), *gradients])
+        loss, metrics = agent.steps.gradients.loss(flat)
+        outcomes.append([loss, metrics, *torch.autograd.grad(loss, agent.parameters)])
     for found, expected in zip(*outcomes, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert "features" not in flat
@@ -121,12 +117,12 @@ def test_a_restored_agent_makes_the_same_next_update(make_navrl_agent):
 @pytest.mark.slow
 def test_the_loss_compiles_whole(make_navrl_agent):
     # raises where a graph would break
-    agent = make_navrl_agent(compile_mode="on", policy_coef=1.0)
+    agent = make_navrl_agent(compile_mode="on")
     flat = flat_batch(agent)
-    found, expected = agent.gradients.of(flat)(torch.arange(flat.numel())), agent.loss(flat)
-    wanted = torch.autograd.grad(sum(expected[name] for name in LOSSES), agent.optimizer.parameters)
-    for name, value in zip(STEP_METRICS, found.metrics, strict=True):
-        torch.testing.assert_close(value, expected[name].detach(), rtol=1e-4, atol=1e-6)
+    found = agent.steps.gradients.of(flat)(torch.arange(flat.numel()))
+    loss, metrics = agent.steps.gradients.loss(flat)
+    wanted = torch.autograd.grad(loss, agent.parameters)
+    torch.testing.assert_close(found.metrics, metrics, rtol=1e-4, atol=1e-6)
     for gradient, reference in zip(found.of_parameters, wanted, strict=True):
         torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-5)
 
@@ -140,7 +136,7 @@ def test_the_loss_compiles_whole(make_navrl_agent):
     ],
 )
 def test_other_observations_are_refused(make_agent, leaves):
-    options = {"network": "navrl", "action_spec": drone_specs()[1]}
+    options = {"architecture": "navrl", "action_spec": drone_specs()[1]}
     with pytest.raises(
         ValueError, match=r"expected one vector, one set of entities, one lidar"
     ) as e:
@@ -151,11 +147,11 @@ def test_other_observations_are_refused(make_agent, leaves):
 def test_other_actions_and_other_networks_are_refused(make_agent):
     observation, action = drone_specs()
     with pytest.raises(ValueError, match=r"takes CategoricalHead actions; expected .* bounded"):
-        make_agent(observation_spec=observation, network="navrl")
+        make_agent(observation_spec=observation, architecture="navrl")
     with pytest.raises(
-        ValueError, match=r"agent\.network = shared; expected one of separate, navrl"
+        ValueError, match=r"agent\.network\.architecture = shared; expected one of separate, navrl"
     ):
-        make_agent(observation_spec=observation, action_spec=action, network="shared")
+        make_agent(observation_spec=observation, action_spec=action, architecture="shared")
 
 
 def test_sizes_that_make_no_layer_are_refused(make_navrl_agent):
@@ -167,7 +163,8 @@ def test_sizes_that_make_no_layer_are_refused(make_navrl_agent):
 
 
 def test_the_numbers_are_the_published_ones():
-    agent = configuration("ppo_navrl").agent
+    shipped = configuration("ppo_navrl").agent
+    agent = {**shipped, **shipped.loss, **shipped.optimizer, **shipped.network}
     published = {
         **{"learning_rate": 5e-4, "critic_learning_rate": 5e-4, "final_learning_rate": 5e-4},
         **{"clip_epsilon": 0.1, "entropy_coef": 1e-3, "num_epochs": 4, "num_minibatches": 16},

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from navrl.agents.core.loss import LossTerms
+from navrl.agents.core.objective import value_error
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
-from tests.agents.conftest import one_step
+from tests.agents.conftest import loss_of, one_step
 from tests.agents.drone import disturbed, make_drone_rollout
 
 PARTS = ("policy", "critic")
@@ -29,7 +29,7 @@ def moved(agent, start):
 
 def minibatch(agent):
     """One minibatch that holds a whole rollout of the agent."""
-    batch = agent._with_advantages(make_drone_rollout(agent)).detach()
+    batch = agent.advantages(make_drone_rollout(agent)).detach()
     return batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
 
 
@@ -51,7 +51,7 @@ def test_a_trace_ends_with_its_episode(make_navrl_agent, end):
     ends = {"truncated": column(*[False] * 4), "terminated": column(*[False] * 4)}
     ends[end] = column(False, True, False, False)
     rollout["next"].update({**ends, "done": ends[end]})
-    advantage = agent._with_advantages(rollout)["advantage"].flatten().tolist()
+    advantage = agent.advantages(rollout)["advantage"].flatten().tolist()
     assert advantage == pytest.approx([1.9405, 1.0, -93.05, -100.0], abs=1e-3)
 
 
@@ -105,9 +105,10 @@ def test_the_clipped_value_loss_is_pessimistic_about_every_frame():
      -1    2^2 / 2 = 2          1.1^2 / 2 = 0.605        2
     The mean is 1.2025; the larger of the means, (0 + 2) / 2 and (0.405 + 0.605) / 2, was 1.
     """
-    terms = LossTerms(0.1, 1e-3, 1.0, 10.0, 0.1)
     value = torch.tensor([[1.0], [-1.0]], requires_grad=True)
-    errors = terms.value_error(value, torch.ones(2, 1), torch.zeros(2, 1))
+    errors = value_error(
+        value, torch.ones(2, 1), torch.zeros(2, 1), value_clip=0.1, huber_delta=10.0
+    )
     assert errors.flatten().tolist() == pytest.approx([0.405, 2.0])
     errors.mean().backward()
     assert value.grad.flatten().tolist() == [0.0, -1.0]  # the first has gained all it may
@@ -121,7 +122,7 @@ def test_clipping_compares_values_in_the_units_of_now(make_navrl_agent):
     agent = make_navrl_agent()
     agent.update(make_drone_rollout(agent))
     scale, last = agent.value_scale, agent.critic.trunk.last
-    batch = agent._with_advantages(make_drone_rollout(agent, reward=44.0)).detach()
+    batch = agent.advantages(make_drone_rollout(agent, reward=44.0)).detach()
     seen, told = batch.select("observation"), batch["state_value"].clone()
     before = agent.critic(seen.copy())["state_value"].detach()
     torch.testing.assert_close(scale.values(before), told, rtol=1e-4, atol=1e-3)
@@ -133,11 +134,11 @@ def test_clipping_compares_values_in_the_units_of_now(make_navrl_agent):
 
 
 def test_errors_beyond_delta_count_linearly():
-    terms = LossTerms(0.1, 1e-3, 1.0, 10.0, None)
-    errors = terms.value_error(torch.tensor([4.0, 30.0]), torch.zeros(2), torch.zeros(2))
+    value, zeros = torch.tensor([4.0, 30.0]), torch.zeros(2)
+    errors = value_error(value, zeros, zeros, value_clip=None, huber_delta=10.0)
     assert errors.tolist() == [8.0, 10.0 * (30.0 - 5.0)]  # e^2 / 2, then delta (e - delta / 2)
-    squared = LossTerms(0.1, 1e-3, 1.0, None, None)
-    assert squared.value_error(torch.tensor(30.0), torch.tensor(0.0), None).item() == 900.0
+    squared = value_error(value, zeros, zeros, value_clip=None, huber_delta=None)
+    assert squared.tolist() == [16.0, 900.0]
 
 
 def test_the_loss_uses_them_per_frame(make_navrl_agent):
@@ -152,7 +153,9 @@ def test_the_loss_uses_them_per_frame(make_navrl_agent):
         held = then + (now - then).clamp(-0.05, 0.05)
         pair = [functional.huber_loss(each, goal, delta=0.5) for each in (now, held)]
         total += max(pair).item()
-    assert agent.loss(flat)["loss_critic"].item() == pytest.approx(total / flat.numel(), rel=1e-4)
+    assert loss_of(agent, flat)[1]["loss/critic"].item() == pytest.approx(
+        total / flat.numel(), rel=1e-4
+    )
     assert ((value - before).abs() > 0.05).any()
 
 
@@ -193,7 +196,7 @@ def test_asking_for_evaluation_mode_trains_nothing(make_navrl_agent):
 
 
 def test_the_seam_behind_the_drone_can_be_closed(make_navrl_agent):
-    """With agent.lidar_encoder=cnn_circular the weights fit, and beam 35 is the neighbour of beam 0."""
+    """With lidar_encoder=cnn_circular the weights fit, and beam 35 is the neighbour of beam 0."""
     plain, closed = make_navrl_agent(), make_navrl_agent(lidar_encoder="cnn_circular")
     closed.load_state_dict(plain.state_dict())
     scan = torch.zeros(1, 1, 36, 4)

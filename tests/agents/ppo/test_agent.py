@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from navrl.agents.core.loss import explained
+from navrl.agents.core.objective import explained_variance
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
-from tests.agents.conftest import CHOICES, make_rollout
+from tests.agents.conftest import CHOICES, loss_of, make_rollout
 
 DISCOUNT = 0.5
 
@@ -60,13 +60,15 @@ def test_advantages_by_hand(make_agent):
     agent = make_agent(discount=DISCOUNT, gae_lambda=0.5)
     rollout = hand_worked(agent)
     before = rollout.clone()
-    batch = agent._with_advantages(rollout)
+    batch = agent.advantages(rollout)
     advantages, values = [0.25, -1.0, 1.25, -3.0, -1.5], [2.0, 3.0, 1.0, 2.0, 6.0]
     targets = [a + v for a, v in zip(advantages, values, strict=True)]
     assert batch["advantage"].flatten().tolist() == advantages
     assert batch["value_target"].flatten().tolist() == targets
     expected = 1.0 - statistics.variance(advantages) / statistics.variance(targets)
-    assert explained(batch).item() == pytest.approx(expected)
+    assert explained_variance(batch["state_value"], batch["value_target"]).item() == pytest.approx(
+        expected
+    )
     assert set(rollout.keys(True, True)) == set(before.keys(True, True))
 
 
@@ -93,29 +95,28 @@ def reference_loss(agent, batch):
         (p * head.where(p > 0, 0.0)).sum(-1) for p, head in zip(probs, log_probs, strict=True)
     )
     error = forward(agent.critic.trunk) - batch["value_target"].double()
-    return {
-        "loss_objective": -surrogate.mean(),
-        "loss_critic": 0.5 * error.square().mean(),
-        "loss_entropy": -0.01 * entropy.mean(),
-        "clip_fraction": ((ratio - 1.0).abs() > 0.2).double().mean(),
-        "kl_approx": -ratio.log().mean(),
+    means = {
+        "loss/policy": -surrogate.mean(),
+        "loss/critic": 0.5 * error.square().mean(),
+        "policy/entropy": entropy.mean(),
+        "policy/clip_fraction": ((ratio - 1.0).abs() > 0.2).double().mean(),
+        "policy/kl": -ratio.log().mean(),
     }
+    return means["loss/policy"] + means["loss/critic"] - 0.01 * entropy.mean(), means
 
 
 def test_loss_and_gradient_equal_the_formula_in_float64(make_agent):
     agent = make_agent(clip_epsilon=0.2, critic_coef=0.5, entropy_coef=0.01)
-    batch = agent._with_advantages(make_rollout(agent)).reshape(-1).detach()
+    batch = agent.advantages(make_rollout(agent)).reshape(-1).detach()
     with torch.no_grad():  # somewhere else than at ratio 1, on both sides of the clip
         for parameter in agent.parameters:
             parameter.add_(0.2 * torch.randn_like(parameter))
-    found, expected = agent.loss(batch), reference_loss(agent, batch)
+    (loss, found), (expected_loss, expected) = loss_of(agent, batch), reference_loss(agent, batch)
     for name, value in expected.items():
         assert found[name].item() == pytest.approx(value.item(), rel=1e-4, abs=1e-6), name
-    assert 0.2 < found["clip_fraction"].item() < 0.9
-    terms = ("loss_objective", "loss_critic", "loss_entropy")
+    assert 0.2 < found["policy/clip_fraction"].item() < 0.9
     gradients, references = (
-        torch.autograd.grad(sum(out[name] for name in terms), agent.parameters)
-        for out in (found, expected)
+        torch.autograd.grad(total, agent.parameters) for total in (loss, expected_loss)
     )
     for gradient, reference in zip(gradients, references, strict=True):
         assert reference.abs().max() > 0.0
@@ -130,10 +131,9 @@ def test_clipping_inside_adam_equals_clipping_before_it(make_agent, max_grad_nor
     adam = torch.optim.Adam(plain.parameters, lr=10.0, eps=10.0)
     for _ in range(2):
         rollout = make_rollout(fused)
-        batch = plain._with_advantages(rollout).reshape(-1).detach()
-        out = plain.loss(batch)
+        batch = plain.advantages(rollout).reshape(-1).detach()
         adam.zero_grad()
-        (out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]).backward()
+        loss_of(plain, batch)[0].backward()
         norm = nn.utils.clip_grad_norm_(plain.parameters, max_grad_norm)
         before = weights(plain)
         adam.step()
@@ -151,10 +151,10 @@ def test_kl_stop_keeps_the_first_minibatch_only(make_agent):
     stopping, once = make_agent(**steep, max_kl=1e-4), make_agent(**steep, max_kl=None)
     once.load_state_dict(stopping.state_dict())
     rollout = make_rollout(stopping, steps=64)
-    flat = once._with_advantages(rollout).select(*MINIBATCH_KEYS, strict=False).reshape(-1)
+    flat = once.advantages(rollout).select(*MINIBATCH_KEYS, strict=False).reshape(-1)
     with torch.random.fork_rng(devices=[]):
-        first = next(once.minibatches.of(flat.numel(), 0, once.device))
-        once._step(once.gradients.of(flat)(first), torch.tensor(False))
+        first = next(once.minibatches.indices(flat.numel(), 0, once.device))
+        once.steps.step(once.steps.gradients.of(flat)(first), torch.tensor(False))
     start = weights(stopping)
     metrics = stopping.update(rollout)
     assert not same(weights(stopping), start)
@@ -192,8 +192,14 @@ def test_normaliser_learns_after_the_update(make_agent):
     assert agent.update(make_rollout(agent))["sync/replay_error"] < 1e-5
 
 
-@pytest.mark.parametrize("name", ["discount", "gae_lambda", "clip_epsilon"])
-@pytest.mark.parametrize("value", [-0.1, 1.1])
-def test_a_fraction_outside_0_to_1_is_refused(make_agent, name, value):
-    with pytest.raises(ValueError, match=f"agent.{name} = {value}; expected 0 to 1"):
-        make_agent(**{name: value})
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("discount", -0.1), ("gae_lambda", 1.1), ("loss.clip_epsilon", 1.1)),
+        *(("loss.value_clip", 0), ("loss.huber_delta", 0.0)),
+        *(("optimizer.learning_rate", 0.0), ("optimizer.max_grad_norm", -1)),
+    ],
+)
+def test_numbers_without_meaning_are_refused(make_agent, option, value):
+    with pytest.raises(ValueError, match=f"agent.{option} = {value}; expected a finite number"):
+        make_agent(**{option.split(".")[-1]: value})

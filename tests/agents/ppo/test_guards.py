@@ -62,7 +62,6 @@ def test_a_nan_in_one_env_is_skipped_and_named(make_agent):
 def test_minibatches_without_the_nan_still_learn(make_agent):
     agent = experienced(make_agent, num_minibatches=24)
     before = everything(agent)
-    agent.loss.normalize_advantage = False  # a minibatch of one frame has no spread
     rollout = make_rollout(agent)
     rollout["next", "observation", "ego"][1, -1, 0] = float("nan")
     with pytest.warns(UserWarning, match=r"'next/observation/ego' .* env rows 1\)"):

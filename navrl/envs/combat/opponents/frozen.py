@@ -68,7 +68,7 @@ def check_playable(policy: Any) -> None:
     if policy.trunk.memory.size:
         raise ConfigError(
             "the policy remembers from step to step; expected one that flies by its current observation, "
-            "since the memories of opponents are not kept; use agent.rnn=none"
+            "since the memories of opponents are not kept; use agent.network.rnn=none"
         )
 
 

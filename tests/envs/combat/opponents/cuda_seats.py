@@ -12,7 +12,7 @@ from tests.collectors.cuda_iteration import build_agent
 
 NUM_ENVS, STEPS = 8, 2
 COMMON = (
-    *("compile=off", "agent.precision=fp32", "agent.hidden_sizes=[8]"),
+    *("compile=off", "agent.network.precision=fp32", "agent.network.hidden_sizes=[8]"),
     *("env.sim.tick_s=0.25", "env.sim.decision_s=0.5"),
 )
 _HEAVY = ("crank", "phase2", "phase3", "stg_rule", "random", "crank_seed")

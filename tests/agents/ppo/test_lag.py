@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from navrl.agents.core.lag import OneVersion
+from navrl.agents.ppo.lag import OneVersion
 from tests.small_fight import *  # noqa: F403  (env, agent and collector)
 
 

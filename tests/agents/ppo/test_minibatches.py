@@ -6,7 +6,7 @@ import itertools
 import pytest
 import torch
 
-from navrl.agents.core.minibatches import Minibatches
+from navrl.agents.ppo.update import Minibatches
 from tests.agents.conftest import make_rollout
 from tests.agents.squad import make_team_rollout
 
@@ -33,7 +33,7 @@ def assert_equal(agent, other):
 
 
 def test_every_frame_is_used_once_per_epoch():
-    seen = list(Minibatches(4, **STEPS).of(24, 0, CPU))
+    seen = list(Minibatches(num_minibatches=4, **STEPS).indices(24, 0, CPU))
     assert [len(frames) for frames in seen] == [6] * 8
     for epoch in (seen[:4], seen[4:]):
         assert sorted(torch.cat(epoch).tolist()) == list(range(24))
@@ -41,11 +41,11 @@ def test_every_frame_is_used_once_per_epoch():
 
 
 def test_every_number_of_a_list_has_an_equal_share_of_the_run():
-    cut = Minibatches([8, 4, 2, 1], **STEPS)
+    cut = Minibatches(num_minibatches=[8, 4, 2, 1], **STEPS)
     numbers = [cut.number(done) for done in range(12)]
     # Ten iterations: quarters begin at 0, 2.5, 5 and 7.5; a run that goes on stays at the last number.
     assert numbers == [8] * 3 + [4] * 2 + [2] * 3 + [1] * 4
-    assert [len(frames) for frames in cut.of(24, 4, CPU)] == [6] * 8
+    assert [len(frames) for frames in cut.indices(24, 4, CPU)] == [6] * 8
 
 
 def test_the_number_of_gradient_steps_follows_the_list(make_agent):
@@ -101,12 +101,15 @@ def test_a_minibatch_of_the_dead_breaks_nothing_in_parts(make_squad_agent):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"num_minibatches": 0}, "agent.num_minibatches = 0; expected 1 or more"),
-        ({"num_minibatches": [4, 1.5]}, "agent.num_minibatches = 4, 1.5; expected 1 or more"),
-        ({"num_minibatches": []}, r"agent.num_minibatches = \[\]; expected 1 or more"),
-        ({"num_minibatches": list(range(1, 10))}, "expected at most 8 different numbers"),
-        ({"num_epochs": -1}, "agent.num_epochs = -1; expected 1 or more"),
-        ({"accumulate": 0}, "agent.accumulate = 0; expected 1 or more"),
+        ({"num_minibatches": 0}, "agent.num_minibatches = 0; expected a whole number, 1 or more"),
+        ({"num_minibatches": [4, 1.5]}, "agent.num_minibatches = 1.5; expected a whole number"),
+        (
+            {"num_minibatches": []},
+            r"agent.num_minibatches = \[\]; expected 1 to 8 different numbers",
+        ),
+        ({"num_minibatches": list(range(1, 10))}, "expected 1 to 8 different numbers"),
+        ({"num_epochs": -1}, "agent.num_epochs = -1; expected a whole number, 1 or more"),
+        ({"accumulate": 0}, "agent.accumulate = 0; expected a whole number, 1 or more"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(make_agent, options, complaint):
@@ -115,8 +118,8 @@ def test_numbers_that_make_no_sense_are_refused(make_agent, options, complaint):
 
 
 def test_what_does_not_divide_is_refused():
-    Minibatches([8, 4], **{**STEPS, "accumulate": 3}).check(24)
+    Minibatches(num_minibatches=[8, 4], **{**STEPS, "accumulate": 3}).check(24)
     with pytest.raises(ValueError, match="= 24 is not a multiple of num_minibatches = 5"):
-        Minibatches([8, 5], **STEPS).check(24)
+        Minibatches(num_minibatches=[8, 5], **STEPS).check(24)
     with pytest.raises(ValueError, match="has 6 frames, not a multiple of accumulate = 4"):
-        Minibatches(4, **{**STEPS, "accumulate": 4}).check(24)
+        Minibatches(num_minibatches=4, **{**STEPS, "accumulate": 4}).check(24)

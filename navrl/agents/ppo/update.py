@@ -1,0 +1,325 @@
+"""The gradient steps of PPO: minibatches, loss, gradients, step."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from navrl.agents.core.gradients import Gradients, accumulate
+from navrl.agents.core.objective import clipped_objective, moments, value_error
+from navrl.agents.core.optimizer import Optimizer
+from navrl.agents.core.team import ALIVE
+from navrl.config.checks import ConfigError, require, require_number, require_whole
+from navrl.envs.core.compiling import CompiledGradients
+
+LOSS_METRICS = (
+    *("loss/policy", "loss/critic"),
+    *("policy/entropy", "policy/kl", "policy/clip_fraction"),
+)
+STEP_METRICS = (
+    *("loss/skipped_steps", "policy/kl_stopped_steps", "loss/grad_norm"),
+    *LOSS_METRICS,
+)
+_KL = LOSS_METRICS.index("policy/kl")
+_LEAST_DEVIATION = 1e-6  # of advantages, as in TorchRL
+_MOST_SIZES = 8  # of minibatches: each is a graph of its own, and torch.compile keeps no more
+
+
+class LossOptions(NamedTuple):
+    """The group agent.loss."""
+
+    clip_epsilon: float
+    policy_coef: float
+    entropy_coef: float
+    critic_coef: float
+    value_clip: float | None
+    huber_delta: float | None
+
+    def check(self) -> None:
+        """Raise about the first option without meaning."""
+        require_number("agent.loss.clip_epsilon", self.clip_epsilon, least=0.0, most=1.0)
+        for name in ("value_clip", "huber_delta"):
+            value = getattr(self, name)
+            if value is not None:
+                require_number(f"agent.loss.{name}", value, above=0.0)
+
+
+class Minibatches:
+    """Random rows for every gradient step of an iteration; their number may change during the run."""
+
+    def __init__(
+        self,
+        *,
+        num_minibatches: int | Sequence[int],
+        num_epochs: int,
+        accumulate: int,
+        num_iterations: int,
+    ) -> None:
+        self._numbers = (
+            (num_minibatches,) if isinstance(num_minibatches, int) else tuple(num_minibatches)
+        )
+        self.num_epochs, self.accumulate = num_epochs, accumulate
+        self._num_iterations = max(num_iterations, 1)
+        require_whole("agent.num_epochs", num_epochs, 1)
+        require_whole("agent.accumulate", accumulate, 1)
+        for number in self._numbers:
+            require_whole("agent.num_minibatches", number, 1)
+        require(
+            0 < len(set(self._numbers)) <= _MOST_SIZES,
+            "agent.num_minibatches",
+            list(self._numbers),
+            f"1 to {_MOST_SIZES} different numbers",
+        )
+
+    def check(self, num_frames: int, chunk_length: int = 1) -> None:
+        """Raise about rollouts that do not split into equal parts of equal minibatches."""
+        rows, product = num_frames // chunk_length, "num_envs x rollout_steps"
+        if chunk_length > 1:
+            product += " / agent.network.chunk_length"
+        for number in self._numbers:
+            if rows % number:
+                raise ConfigError(
+                    f"{product} = {rows} is not a multiple of num_minibatches = {number}; "
+                    "change agent.num_minibatches"
+                )
+            if rows // number % self.accumulate:
+                raise ConfigError(
+                    f"a minibatch has {rows // number} {'frames' if chunk_length == 1 else 'chunks'}, "
+                    f"not a multiple of accumulate = {self.accumulate}; change agent.accumulate"
+                )
+
+    def number(self, iteration: int) -> int:
+        """Return how many minibatches this iteration has: each number has an equal share of the run."""
+        stage = iteration * len(self._numbers) // self._num_iterations
+        return self._numbers[min(stage, len(self._numbers) - 1)]
+
+    def indices(
+        self,
+        num_rows: int,
+        iteration: int,
+        device: torch.device,
+        generator: torch.Generator | None = None,
+    ) -> Iterator[Tensor]:
+        """Yield the rows of every minibatch, for num_epochs passes over all rows in random order."""
+        size = num_rows // self.number(iteration)
+        for _ in range(self.num_epochs):
+            order = torch.randperm(num_rows, device=device, generator=generator)
+            yield from torch.split(order, size)
+
+
+def ppo_loss(
+    frames: TensorDictBase, policy: Any, critic: Any, options: LossOptions
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of a minibatch and its LOSS_METRICS as a row, both means over living agents.
+
+    Frames are (B,), or chunks of steps (B, L) for a policy with a memory. Advantages are used as they are.
+    """
+    frames = policy.trunk.with_shared_features(frames.copy())  # the critic writes into it
+    alive, old_value = frames.get(ALIVE, None), frames.get("state_value")
+    distribution = policy.get_dist(frames)
+    log_prob = distribution.log_prob(frames.get("action"))
+    log_ratio = (log_prob - frames.get("action_log_prob")).unsqueeze(-1)
+    entropy = distribution.entropy().unsqueeze(-1)
+    if alive is not None:  # what the dead would do may be anything, but not reach a gradient
+        log_ratio, entropy = (torch.where(alive, rows, 0.0) for rows in (log_ratio, entropy))
+    clipped = clipped_objective(log_ratio, frames.get("advantage"), options.clip_epsilon)
+    error = value_error(
+        critic(frames).get("state_value"),
+        frames.get("value_target"),
+        old_value,
+        value_clip=options.value_clip,
+        huber_delta=options.huber_delta,
+    )
+    policy_loss = _mean(clipped.loss, alive)
+    critic_loss = _mean(options.critic_coef * error, alive)
+    entropy_loss = _mean(-options.entropy_coef * entropy, alive)
+    loss = options.policy_coef * policy_loss + critic_loss + entropy_loss
+    means = [_mean(rows, alive) for rows in (entropy, -log_ratio, clipped.clipped.float())]
+    return loss, torch.stack([rows.detach() for rows in (policy_loss, critic_loss, *means)])
+
+
+def standardized(advantage: Tensor, alive: Tensor | None) -> Tensor:
+    """Return advantages minus the mean of a minibatch, over its deviation; only the living count."""
+    if advantage.numel() == 1:
+        return advantage
+    if alive is None:
+        mean, deviation = advantage.mean(), advantage.std()
+    else:
+        mean, variance = moments(advantage, alive)
+        deviation = variance.sqrt()
+    return (advantage - mean) / deviation.clamp_min(_LEAST_DEVIATION)
+
+
+def _mean(rows: Tensor, alive: Tensor | None) -> Tensor:
+    if alive is None:
+        return rows.mean()
+    return torch.where(alive, rows, 0.0).sum() / alive.sum().clamp_min(1)
+
+
+class MinibatchGradients:
+    """Rows of a flat rollout to gradients: rows gathered, loss, backward pass and norm in one graph.
+
+    Tensors go in and come out, so that the compiled call does not look through a TensorDict every time; and
+    with the backward pass in the same graph nothing between the two has to be written to memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Any,
+        critic: Any,
+        parameters: Sequence[Tensor],
+        options: LossOptions,
+        parts: int,
+        compile_mode: str | bool,
+    ) -> None:
+        self._policy, self._critic, self._options = policy, critic, options
+        self._parameters, self._parts = list(parameters), parts
+        self._keys: tuple[tuple[str, ...], ...] = ()  # of the columns, in their order
+        self._chunk: tuple[int, ...] = ()  # (L,) where rows are chunks of steps
+        self._compiled = CompiledGradients(self._of_columns, compile_mode)
+
+    def of(self, frames: TensorDictBase) -> Callable[[Tensor], Gradients]:
+        """Return a function from rows (B,) of `frames` (frames,), or of chunks (chunks, L), to gradients."""
+        return self._whole(frames) if self._parts == 1 else self._in_parts(frames)
+
+    def _whole(self, frames: TensorDictBase) -> Callable[[Tensor], Gradients]:
+        leaves, self._chunk = frames.flatten_keys("/"), (*frames.shape[1:],)
+        names = sorted(leaves.keys())
+        self._keys = tuple(tuple(name.split("/")) for name in names)
+        columns = [leaves.get(name) for name in names]
+        return lambda index: Gradients(*self._compiled(index, *columns))
+
+    def _in_parts(self, frames: TensorDictBase) -> Callable[[Tensor], Gradients]:
+        """Return a function that learns a minibatch part by part, which takes less memory.
+
+        Losses are means over the living, so a part counts by how many of them it has; advantages are
+        standardized over the whole minibatch beforehand.
+        """
+        judged = frames.select("advantage", ALIVE, strict=False)
+        advantages = torch.zeros_like(judged.get("advantage"))
+        of_part = self._whole(frames.copy().set("advantage", advantages))
+
+        def gradients(index: Tensor) -> Gradients:
+            rows = judged.apply(lambda leaf: leaf.index_select(0, index), batch_size=index.shape)
+            advantage = rows.get("advantage")
+            alive = rows.get(ALIVE, None)
+            advantages.index_copy_(0, index, standardized(advantage, alive))
+            alive = torch.ones_like(advantage) if alive is None else alive
+            living = alive.view(self._parts, -1).sum(1)
+            shares = living / living.sum().clamp_min(1)
+            parts = map(of_part, index.view(self._parts, -1))
+            return accumulate(zip(shares, parts, strict=True))
+
+        return gradients
+
+    def loss(self, minibatch: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """Return the loss of a minibatch, or of a part with advantages ready for use, and its metrics."""
+        if self._parts == 1:
+            advantage, alive = minibatch.get("advantage"), minibatch.get(ALIVE, None)
+            minibatch = minibatch.copy().set("advantage", standardized(advantage, alive))
+        return ppo_loss(minibatch, self._policy, self._critic, self._options)
+
+    def _of_columns(
+        self, index: Tensor, *columns: Tensor
+    ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+        minibatch = TensorDict({}, batch_size=[*index.shape, *self._chunk])
+        for key, column in zip(self._keys, columns, strict=True):
+            minibatch.set(key, column.index_select(0, index))
+        loss, metrics = self.loss(minibatch)
+        gradients = torch.autograd.grad(loss, self._parameters)
+        # Not get_total_norm: it would leave the graph, once for every parameter.
+        norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
+        return gradients, norm, metrics
+
+
+class GradientSteps:
+    """All gradient steps of an iteration."""
+
+    def __init__(
+        self,
+        *,
+        minibatches: Minibatches,
+        gradients: MinibatchGradients,
+        optimizer: Optimizer,
+        max_kl: float | None,
+    ) -> None:
+        self.minibatches, self.gradients = minibatches, gradients
+        self.optimizer, self.max_kl = optimizer, max_kl
+
+    def take(
+        self, frames: TensorDictBase, stopped: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Take the steps of an iteration unless `stopped`; return STEP_METRICS as a row."""
+        rows: list[Tensor] = []
+        indices = self.minibatches.indices(
+            len(frames), self.optimizer.done, stopped.device, generator
+        )
+        for gradients, index in _plain_rows(frames, indices, self.gradients.of):
+            stopped, row = self.step(gradients(index), stopped)
+            rows.append(row)
+        return _means(rows)
+
+    def step(self, gradients: Gradients, stopped: Tensor) -> tuple[Tensor, Tensor]:
+        """Take one step, unless the KL limit was passed or the gradient is not finite."""
+        if self.max_kl is not None:
+            stopped = stopped | (gradients.metrics[_KL] > self.max_kl)
+        broken = self.optimizer.step(gradients.of_parameters, gradients.norm, stopped)
+        flags = torch.stack([broken.float(), stopped.float(), gradients.norm])
+        return stopped, torch.cat([flags, gradients.metrics])
+
+
+def _means(steps: list[Tensor]) -> Tensor:
+    """Return counts of broken and stopped steps, and means of the rest over the steps that were taken."""
+    rows = torch.stack(steps)
+    taken = (1.0 - rows[:, 1]) * (1.0 - rows[:, 0])
+    means = torch.where(taken.bool().unsqueeze(-1), rows, 0.0).sum(0) / taken.sum().clamp_min(1.0)
+    return torch.cat([rows[:, :2].sum(0), means[2:]])
+
+
+def _plain_rows(
+    frames: TensorDictBase,
+    indices: Iterator[Tensor],
+    gradients: Callable[[TensorDictBase], Callable[[Tensor], Gradients]],
+) -> Iterator[tuple[Callable[[Tensor], Gradients], Tensor]]:
+    """Yield gradients(rows) and an index into these rows, for every index (B,) into `frames` (rows,).
+
+    Plain frames are gathered by the index itself. Of leaves that are kept packed (which say how many
+    `rows_at_once` may be made) the rows of the next few minibatches are made together, into one buffer.
+    """
+    at_once = _rows_at_once(frames)
+    if at_once is None:
+        whole = gradients(frames)
+        yield from ((whole, index) for index in indices)
+        return
+    rows: TensorDictBase | None = None
+    for index in indices:
+        group = [index, *itertools.islice(indices, max(1, at_once // len(index)) - 1)]
+        together = torch.cat(group)
+        rows = _gathered(frames, together, rows)
+        some = gradients(rows)
+        places = torch.arange(len(together), device=index.device)
+        yield from ((some, place) for place in torch.split(places, len(index)))
+
+
+def _rows_at_once(frames: TensorDictBase) -> int | None:
+    leaves = frames.values(include_nested=True, leaves_only=True)
+    limits = (getattr(leaf, "rows_at_once", None) for leaf in leaves)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _gathered(
+    frames: TensorDictBase, index: Tensor, buffer: TensorDictBase | None
+) -> TensorDictBase:
+    """Return these rows of every leaf; in the buffer, if it has as many."""
+    if buffer is None or len(index) != len(buffer):
+        return frames.apply(lambda leaf: leaf.index_select(0, index), batch_size=index.shape)
+    into: TensorDictBase = frames.apply(
+        lambda leaf, out: torch.index_select(leaf, 0, index, out=out),
+        buffer,
+        batch_size=index.shape,
+    )
+    return into
