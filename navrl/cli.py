@@ -12,7 +12,7 @@ from navrl import __version__
 
 
 class Command(NamedTuple):
-    """A module with a `main()` that reads sys.argv, and what to say about it."""
+    """A module with a `main()` that reads sys.argv, and its lines in the help."""
 
     module: str
     summary: str
@@ -28,7 +28,7 @@ COMMANDS = {
     "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
     "replay": Command(
         "navrl.commands.replay",
-        "play one episode into an HTML file",
+        "write an episode as an HTML file",
         "navrl replay best opponent=crank",
     ),
     "tournament": Command(
@@ -46,19 +46,23 @@ COMMANDS = {
     ),
     "bench-navigation": Command(
         "navrl.commands.bench_navigation",
-        "fly planners and policies",
+        "compare planners and policies",
         "navrl bench-navigation latest",
     ),
     "checkpoint": Command(
-        "navrl.commands.checkpoint", "look at checkpoints", "navrl checkpoint ls latest"
+        "navrl.commands.checkpoint",
+        "list, compare and export checkpoints",
+        "navrl checkpoint ls latest",
     ),
     "import-navrl": Command(
         "navrl.commands.import_navrl",
-        "use published weights",
+        "convert published weights",
         "navrl import-navrl navrl_checkpoint.pt",
     ),
     "rollouts": Command(
-        "navrl.commands.rollouts", "look at rollouts on disk", "navrl rollouts ls outputs/latest"
+        "navrl.commands.rollouts",
+        "list and export rollouts on disk",
+        "navrl rollouts ls outputs/latest",
     ),
     "doctor": Command("navrl.commands.doctor", "check this installation", "navrl doctor --json"),
 }
@@ -80,26 +84,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         sys.stderr.write(f"navrl: error: {unknown(name)}\n")
         return 2
-    sys.argv = [sys.argv[0], *rest]  # what `python -m navrl.<command>` would have received
+    sys.argv = [sys.argv[0], *rest]  # as `python -m navrl.<command>` receives it
     result = importlib.import_module(COMMANDS[name].module).main()
     return result if isinstance(result, int) else 0
 
 
 def help_text() -> str:
-    """The list of commands, each with an example."""
+    """Return the list of commands, each with an example."""
     width = max(map(len, COMMANDS))
-    commands = "".join(f"  {name:<{width}}  {it.summary}\n" for name, it in COMMANDS.items())
-    examples = "".join(f"  {it.example}\n" for it in COMMANDS.values())
+    commands = "".join(
+        f"  {name:<{width}}  {command.summary}\n" for name, command in COMMANDS.items()
+    )
+    examples = "".join(f"  {command.example}\n" for command in COMMANDS.values())
     return (
         "usage: navrl <command> [options]\n\n"
         f"Commands\n{commands}\n"
         f"Examples\n{examples}\n"
-        "More about one of them: navrl <command> --help\n"
+        "More about a command: navrl <command> --help\n"
     )
 
 
 def unknown(name: str) -> str:
-    """One sentence about a command that does not exist, with the closest that does."""
+    """Return a sentence about an unknown command, with the closest known one."""
     close = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(COMMANDS)}"
     return f"Unknown command '{name}'; {hint} (see: navrl --help)"

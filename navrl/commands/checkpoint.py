@@ -1,4 +1,4 @@
-"""navrl checkpoint: look at the checkpoints of a run, check them, compare them, and take the policy out."""
+"""`navrl checkpoint`: list, show, verify and compare checkpoints, and export the policy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from navrl.commands.files import Action, files_of, parser_of, printable, size_text
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
+from navrl.config.command_line import Action, add_actions, command_parser
+from navrl.loggers.format import printable
+from navrl.loggers.format import size as size_text
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS
 from navrl.storage.checkpoint import (
@@ -27,18 +29,18 @@ from navrl.storage.checkpoint import (
 )
 from navrl.storage.compare import Difference, describe, differing, leaves
 from navrl.storage.container import CorruptFile
-from navrl.storage.find import find
+from navrl.storage.find import find, find_files
 
 _EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
-  navrl checkpoint show latest --depth 2         what is in its newest one
+  navrl checkpoint show latest --depth 2         the contents of the newest one
   navrl checkpoint verify outputs/my_run         read every byte; exit code 1 if something is damaged
   navrl checkpoint export best policy.ckpt       the policy alone, for navrl evaluate and navrl replay
-  navrl checkpoint diff a.ckpt b.ckpt            what differs and by how much; exit code 1 if anything does"""
+  navrl checkpoint diff a.ckpt b.ckpt            the differences; exit code 1 if there are any"""
 _KEPT = ("config", "choices", "frames", "iteration")  # besides the weights, of an exported policy
 
 
 class Entry(NamedTuple):
-    """A checkpoint file; `facts` is what it was found to be wrong with, unless it is intact."""
+    """A checkpoint file; `facts` is a sentence about the damage if it is not intact."""
 
     path: Path
     size: int  # bytes
@@ -46,13 +48,14 @@ class Entry(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl checkpoint`."""
+    """Run `navrl checkpoint`."""
     return run_plain(_parser(), lambda options: int(options.run(options)), arguments)
 
 
 def entries(where: str) -> list[Entry]:
-    """The checkpoints of a run or a folder, most frames first, or the one file of that name."""
-    return [_entry(path) for path in files_of(where, "checkpoints", checkpoint_files)]
+    """Return the checkpoints of a run or a folder, most frames first, or the one named file."""
+    paths = find_files(where, OUTPUTS, "checkpoints", checkpoint_files)
+    return [_entry(path) for path in paths]
 
 
 def _entry(path: Path) -> Entry:
@@ -60,16 +63,16 @@ def _entry(path: Path) -> Entry:
     try:
         size = path.stat().st_size
         return Entry(path, size, verify(path))
-    except OSError as error:  # deleted meanwhile by the run that it is of, for one
+    except OSError as error:  # for example deleted meanwhile by its run
         return Entry(path, size, f"unreadable: {error.strerror}")
     except CorruptFile as error:
         return Entry(path, size, printable(error.verdict))
     except ValueError:  # it is not called step_<frames>.ckpt
-        return _lone(path, size)
+        return _named_otherwise(path, size)
 
 
-def _lone(path: Path, size: int) -> Entry:
-    """A checkpoint under a name of its own."""
+def _named_otherwise(path: Path, size: int) -> Entry:
+    """Return the entry of a checkpoint with any other name."""
     frames = load(path).get("frames")
     return Entry(path, size, CheckpointInfo(frames if type(frames) is int else 0, 0, None, ""))
 
@@ -91,13 +94,13 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _pointers(folder: Path) -> dict[str, str]:
-    """Whom the pointer files of a folder name; they are shown, never followed."""
+    """Return the files that the pointer files of a folder name; they are shown, never followed."""
     found = {}
     for name in (LATEST, BEST):
         try:
             found[name] = str(json.loads((folder / name).read_text(encoding="utf-8"))["file"])
         except (OSError, ValueError, LookupError, TypeError):
-            continue  # there is none, or it is not one of ours
+            continue  # it does not exist, or navrl did not write it
     return found
 
 
@@ -148,9 +151,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _spare_runs(output: Path) -> None:
-    """Raise about a file that is there and that its run may need to go on."""
+    """Raise ConfigError if the file exists and belongs to a run, which may need it to resume."""
     if output.exists() and any(
-        (it / "config.yaml").is_file() for it in output.resolve().parents[:2]
+        (folder / "config.yaml").is_file() for folder in output.resolve().parents[:2]
     ):
         raise ConfigError(
             f"OUTPUT = {output} is a file of a run; expected a name that the run does not use; change OUTPUT"
@@ -169,10 +172,16 @@ def _diff(options: argparse.Namespace) -> int:
     return 1
 
 
-def _difference_row(it: Difference) -> tuple[str, ...]:
-    largest = "-" if it.largest is None else f"{it.largest:.3g}"
-    share = "-" if it.share is None else f"{it.share:.1%}"
-    return (printable(it.path), largest, share, it.first[:40], it.second[:40])
+def _difference_row(difference: Difference) -> tuple[str, ...]:
+    largest = "-" if difference.largest is None else f"{difference.largest:.3g}"
+    share = "-" if difference.share is None else f"{difference.share:.1%}"
+    return (
+        printable(difference.path),
+        largest,
+        share,
+        difference.first[:40],
+        difference.second[:40],
+    )
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
@@ -184,17 +193,14 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 def _parser() -> argparse.ArgumentParser:
     actions = (
         Action("ls", _list, "list the checkpoints of a run; every one is read and checked"),
-        Action("show", _show, "the tree of a checkpoint with shapes"),
+        Action("show", _show, "print the tree of a checkpoint with shapes"),
         Action("verify", _verify, "read every byte of a run's checkpoints; 1 if one is damaged"),
-        Action("export", _export, "write the policy's weights alone"),
-        Action(
-            "diff",
-            _diff,
-            "what differs between two checkpoints, and by how much; 1 if anything does",
-        ),
+        Action("export", _export, "write the weights of the policy alone"),
+        Action("diff", _diff, "compare two checkpoints leaf by leaf; 1 if they differ"),
     )
-    described = "Look at checkpoints, check them, compare them, take the policy out."
-    parser, added = parser_of("checkpoint", described, _EXAMPLES, actions)
+    described = "List, show, verify and compare checkpoints, and export the policy."
+    parser = command_parser("checkpoint", described, _EXAMPLES)
+    added = add_actions(parser, actions)
     added["show"].add_argument("--depth", type=int, default=3, help="levels; default: %(default)s")
     added["export"].add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     added["diff"].add_argument("other", help="the second checkpoint, named in the same ways")

@@ -1,4 +1,4 @@
-"""`navrl doctor`: is this installation fit to train, and if not, what to do about it."""
+"""`navrl doctor`: check this installation and print a remedy for every problem."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Check(NamedTuple):
-    """One line of the table: what was looked at, how it is, and the remedy if it is not well."""
+    """One line of the table: name, state, finding, and the remedy if there is a problem."""
 
     name: str
     state: State
@@ -34,7 +34,7 @@ class Check(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 0 when navrl is usable here, 1 when something is wrong."""
+    """Run `navrl doctor`; return 0 if navrl is usable here, 1 if something is wrong."""
     parser = argparse.ArgumentParser(
         prog="navrl doctor",
         description="Check this installation: versions, devices, folders, logging.",
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def examine(outputs: Path, constraints: Path) -> list[Check]:
-    """All checks, in the order of the table."""
+    """Run all checks, in the order of the table."""
     return [
         check_python(),
         *check_packages(wanted_versions(constraints)),
@@ -72,7 +72,7 @@ def examine(outputs: Path, constraints: Path) -> list[Check]:
 
 
 def table(checks: Sequence[Check]) -> str:
-    """The checks as aligned lines, each remedy below its line, and a verdict."""
+    """Return the checks as aligned lines, each remedy below its line, and a verdict."""
     width = max(len(check.name) for check in checks)
     lines = []
     for check in checks:
@@ -88,14 +88,14 @@ def table(checks: Sequence[Check]) -> str:
 
 
 def check_python() -> Check:
-    """Python is new enough."""
+    """Check that Python is new enough."""
     good = sys.version_info >= (3, 11)
-    remedy = "" if good else "make the environment anew with Python 3.11 or newer"
+    remedy = "" if good else "create the environment again with Python 3.11 or newer"
     return Check("python", "ok" if good else "error", platform.python_version(), remedy)
 
 
 def wanted_versions(constraints: Path) -> dict[str, str]:
-    """Package -> version specifier: the tested set of a checkout, else the package's ranges."""
+    """Return version specifiers by package: the tested set of a checkout, else the package's ranges."""
     if constraints.is_file():
         lines = constraints.read_text(encoding="utf-8").splitlines()
     else:
@@ -113,7 +113,7 @@ def wanted_versions(constraints: Path) -> dict[str, str]:
 
 
 def check_packages(wanted: Mapping[str, str]) -> list[Check]:
-    """One check per core package."""
+    """Check the version of every core package."""
     checks = []
     for name in CORE_PACKAGES:
         specifier = wanted.get(_normal(name), "")
@@ -122,7 +122,7 @@ def check_packages(wanted: Mapping[str, str]) -> list[Check]:
         if version is None:
             checks.append(Check(name, "error", "not installed", remedy))
         elif not satisfies(version, specifier):
-            checks.append(Check(name, "error", f"{version}, but navrl wants {specifier}", remedy))
+            checks.append(Check(name, "error", f"{version}, but navrl needs {specifier}", remedy))
         elif not specifier:
             checks.append(Check(name, "warn", f"{version}, nothing to compare it with"))
         else:
@@ -131,7 +131,7 @@ def check_packages(wanted: Mapping[str, str]) -> list[Check]:
 
 
 def satisfies(version: str, specifier: str) -> bool:
-    """Whether the release numbers of `version` fulfil every clause, as in '>=0.14.1,<0.15'."""
+    """Return true if the release numbers of `version` satisfy every clause, as in '>=0.14.1,<0.15'."""
     return all(_fulfils(version, clause) for clause in specifier.split(",") if clause)
 
 
@@ -157,7 +157,7 @@ def _fulfils(version: str, clause: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    # 2.13.0+cpu is the release 2.13.0 for us: which build of torch it is has a line of its own
+    # 2.13.0+cpu counts as 2.13.0: the build of torch has a line of its own
     digits = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in digits[0].split(".")) if digits else ()
 
@@ -174,9 +174,9 @@ def _normal(name: str) -> str:
 
 
 def check_torch() -> list[Check]:
-    """torch imports, and on what it will compute."""
+    """Check that torch imports, and list the devices."""
     try:
-        import torch  # not at the top: a torch that does not import is what we are here to report
+        import torch  # not at the top: a torch that does not import is to be reported
     except (ImportError, OSError) as error:
         remedy = "install torch again with the line in the README for this machine"
         return [Check("torch import", "error", str(error).partition("\n")[0], remedy)]
@@ -201,7 +201,7 @@ def check_torch() -> list[Check]:
 
 
 def check_bf16(flags: set[str]) -> Check:
-    """Whether the CPU multiplies bfloat16 in hardware."""
+    """Check if the CPU multiplies bfloat16 in hardware."""
     found = sorted(flags & {"amx_bf16", "avx512_bf16"})
     if found:
         return Check("cpu bf16", "ok", f"in hardware ({', '.join(found)})")
@@ -209,7 +209,7 @@ def check_bf16(flags: set[str]) -> Check:
 
 
 def check_compiler() -> Check:
-    """Whether torch.compile can build for the CPU."""
+    """Check that torch.compile can build for the CPU."""
     names = [os.environ.get("CXX", ""), "g++", "c++", "clang++"]
     found = next((path for name in names if name and (path := shutil.which(name))), None)
     if found:
@@ -219,7 +219,7 @@ def check_compiler() -> Check:
 
 
 def check_conf() -> list[Check]:
-    """The configuration tree is found, and what it says about wandb."""
+    """Check that conf/ is found, and report the mode of wandb."""
     try:
         from navrl.config.compose import (
             conf_dir,  # needs Hydra, whose absence is a line of this table
@@ -233,7 +233,7 @@ def check_conf() -> list[Check]:
 
 
 def check_wandb(option: Path) -> Check:
-    """Where logger=wandb sends the metrics."""
+    """Report the destination of metrics with logger=wandb."""
     text = option.read_text(encoding="utf-8") if option.is_file() else ""
     match = re.search(r"^mode:\s*(\w+)", text, flags=re.MULTILINE)
     mode = match[1] if match else "unknown"
@@ -247,11 +247,11 @@ def check_wandb(option: Path) -> Check:
 
 
 def check_viz() -> Check:
-    """Whether pictures and films can be made."""
+    """Check that pictures and films can be made."""
     missing = [name for name in ("matplotlib", "imageio-ffmpeg") if package_version(name) is None]
     if not missing:
         return Check("viz extra", "ok", "pictures and films can be made")
-    found = f"without {', '.join(missing)} no pictures and films; all else works"
+    found = f"without {', '.join(missing)} no pictures and films; everything else works"
     return Check("viz extra", "warn", found, "pip install 'navrl[viz]'")
 
 
@@ -259,7 +259,7 @@ def check_viz() -> Check:
 
 
 def check_disk(outputs: Path) -> Check:
-    """Enough room for a run."""
+    """Check that the disk has room for a run."""
     free_gb = shutil.disk_usage(_existing(outputs)).free / 1e9
     found = f"{free_gb:.1f} GB free for {outputs}"
     if free_gb >= _LEAST_FREE_GB:
@@ -268,7 +268,7 @@ def check_disk(outputs: Path) -> Check:
 
 
 def check_writable(outputs: Path) -> Check:
-    """A file can be created where runs will be."""
+    """Check that a file can be created in the folder of runs."""
     place = _existing(outputs)
     try:
         with tempfile.TemporaryFile(dir=place):
@@ -279,7 +279,7 @@ def check_writable(outputs: Path) -> Check:
 
 
 def _existing(path: Path) -> Path:
-    # nothing is created by looking: the nearest folder above that exists stands for the path
+    # the check creates nothing: the nearest existing folder above stands for the path
     absolute = path.absolute()
     return next(place for place in (absolute, *absolute.parents) if place.exists())
 

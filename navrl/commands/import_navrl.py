@@ -1,4 +1,4 @@
-"""navrl import-navrl: the published weights of NavRL as a checkpoint of ours, and back."""
+"""`navrl import-navrl`: convert the published weights of NavRL into a checkpoint, and back."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
+from navrl.config.command_line import command_parser
 from navrl.config.compose import build, compose, dotted_items, from_json, to_json
 from navrl.run.options import check_writable
 from navrl.run.policies import OUTPUTS, build_env, load_agent
@@ -23,17 +24,16 @@ from navrl.storage.checkpoint import load, write_state
 from navrl.storage.files import write_atomically
 from navrl.storage.find import find
 
-_EXAMPLES = """examples:
-  navrl import-navrl navrl_checkpoint.pt
+_EXAMPLES = """  navrl import-navrl navrl_checkpoint.pt
   navrl evaluate checkpoint=navrl_checkpoint.ckpt
   navrl import-navrl --export outputs/latest --output trained.pt
 
-Import makes a checkpoint of env=navigation_compat agent=ppo_navrl, to be evaluated. Export takes a policy
-that was trained with these options and writes what NavRL's own code loads. No bit of a weight changes on
-either way."""
+The import writes a checkpoint of env=navigation_compat agent=ppo_navrl, for evaluation. The export takes a
+policy that was trained with these options and writes a file for NavRL's own code. Both keep every bit of the
+weights."""
 _CHOICES = {"env": "navigation_compat", "agent": "ppo_navrl"}
-# Options without which the same numbers would be another network.
-_MEANING = (
+# With other values of these options the same weights would be another network.
+_FIXED_OPTIONS = (
     *("agent.network.architecture", "agent.network.lidar_encoder", "agent.network.activation"),
     "agent.value_normalisation",
 )
@@ -54,15 +54,15 @@ _NAMED = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl import-navrl`."""
+    """Run `navrl import-navrl`."""
     return run_plain(_parser(), import_navrl, arguments)
 
 
 def import_navrl(options: argparse.Namespace) -> None:
-    """The command."""
+    """Import or export the weights."""
     if (options.file is None) == (options.export is None):
         raise ConfigError(
-            "nothing to do, or two things; expected a file to import, or --export and a policy "
+            "expected either a file to import, or --export and a policy "
             "(see: navrl import-navrl --help)"
         )
     source = options.file if options.export is None else find(options.export, OUTPUTS)
@@ -101,8 +101,10 @@ def _import(source: Path, output: Path) -> None:
 def _export(source: Path, output: Path) -> None:
     state = load(source)
     config, plain = from_json(state["config"]), _config()
-    options, published_options = (dict(dotted_items(to_json(each))) for each in (config, plain))
-    for option in _MEANING:
+    options, published_options = (
+        dict(dotted_items(to_json(settings))) for settings in (config, plain)
+    )
+    for option in _FIXED_OPTIONS:
         found, expected = options.get(option), published_options[option]
         if found != expected:
             raise ConfigError(
@@ -119,7 +121,7 @@ def _export(source: Path, output: Path) -> None:
 
 
 def published(agent: Any) -> dict[str, Tensor]:
-    """The agent's own tensors, sharing its memory, with the names and in the order of the published file."""
+    """Return the agent's tensors, sharing its memory, with the names and the order of the published file."""
     policy, critic = agent.policy.state_dict(), agent.critic.state_dict()
     tensors: dict[str, Tensor] = {}
     for theirs, ours in _FEATURES.items():
@@ -139,13 +141,13 @@ def published(agent: Any) -> dict[str, Tensor]:
 
 
 def install(found: Mapping[str, Tensor], agent: Any) -> None:
-    """Copy published tensors, which were checked, into the agent."""
+    """Copy checked published tensors into the agent."""
     for name, tensor in published(agent).items():
         tensor.copy_(found[name])
 
 
 def read_published(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file of torch.save; nothing in it is run."""
+    """Read the tensors in a file of torch.save; nothing in it is executed."""
     expected = "expected the .pt file that NavRL publishes; name another file"
     try:
         with zipfile.ZipFile(path) as archive:
@@ -160,8 +162,8 @@ def read_published(path: Path) -> dict[str, Tensor]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ConfigError(
-            f"{path} holds pickled code or objects, which are refused because loading them runs what "
-            f"somebody else wrote; {expected}"
+            f"{path} holds pickled code or objects, which are refused because loading them runs "
+            f"foreign code; {expected}"
         ) from error
     except Exception as error:
         raise ConfigError(f"{path} cannot be read as a file of torch.save; {expected}") from error
@@ -171,7 +173,7 @@ def read_published(path: Path) -> dict[str, Tensor]:
 
 
 def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
-    """Raise about names, shapes, dtypes and numbers that cannot be those of the published network."""
+    """Raise ConfigError about names, shapes, dtypes or numbers that the published network cannot have."""
     faults = {
         "lacks": [name for name in wanted if name not in found],
         "has the unknown": [str(name) for name in found if name not in wanted],
@@ -198,7 +200,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _shortest(number: Tensor) -> float:
-    """The shortest decimal number that rounds to this float32."""
+    """Return the shortest decimal number that rounds to this float32."""
     candidates = (float(f"{number.item():.{digits}g}") for digits in range(1, 10))
     return next((x for x in candidates if torch.tensor(x) == number), number.item())
 
@@ -208,14 +210,14 @@ def _config() -> Any:
 
 
 def _env(config: Any) -> Any:
-    """The env of a configuration, for its specs."""
+    """Build the env of a configuration, for its specs."""
     config = config.copy()
     config.device = "cpu"
     return build_env(config, num_envs=1, seed=0, compile_mode="off")
 
 
 def _agent(config: Any, env: Any) -> Any:
-    """A fresh agent of a configuration."""
+    """Build a fresh agent of a configuration."""
     return build(config.agent, from_checkpoint=True)(
         observation_spec=env.observation_spec,
         action_spec=env.action_spec,
@@ -225,12 +227,8 @@ def _agent(config: Any, env: Any) -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="navrl import-navrl",
-        description="Turn the published weights of NavRL into a checkpoint, or one into such weights.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    described = "Convert the published weights of NavRL into a checkpoint, or a checkpoint into such weights."
+    parser = command_parser("import-navrl", described, _EXAMPLES)
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the .pt file to import")
     parser.add_argument(
         "--export",
@@ -241,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         type=Path,
         metavar="PATH",
-        help="default: the name of the source, .ckpt or .pt, here",
+        help="default: the name of the source with .ckpt or .pt, in this folder",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""navrl report: what one run or several have become, as one page and as tables for other programs."""
+"""`navrl report`: write the curves of one run or several as one HTML page, and as tables."""
 
 from __future__ import annotations
 
@@ -14,48 +14,45 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from navrl.commands.files import place_of
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
+from navrl.config.command_line import command_parser
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import read_metrics
+from navrl.run.policies import OUTPUTS
 from navrl.storage.files import to_json, write_atomically
+from navrl.storage.find import find_place
 from navrl.view.html import REPORT, page
 from navrl.view.report import Run, report
 
-_EXAMPLES = """examples:
-  navrl report latest                                the newest run
+_EXAMPLES = """  navrl report latest                                the newest run
   navrl report multirun/combat-ppo/20261118-141133   a sweep: mean and deviation over its seeds
   navrl report outputs/one outputs/other --output both"""
 _DEPTHS = ("*", "*/*", "*/*/*")  # of runs below a folder
-# What changes no result does not tell runs apart; the seed tells apart those of one group.
+# Overrides that distinguish no runs: they change no result, or are in the label already.
 _KIND = ("env", "agent")
 _NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
 _TABLES: dict[str, Callable[[str], bool]] = {
-    "rounds.csv": lambda name: True,
+    "iterations.csv": lambda name: True,
     "episodes.csv": lambda name: name.startswith(("episode/", "eval/")),
     "reward_components.csv": lambda name: name.startswith(("reward/", "eval/reward_")),
 }
 
 
 class _Record(NamedTuple):
-    """What a run's folder says."""
+    """The contents of a run's folder."""
 
     path: Path
     env: str
     agent: str
-    said: list[str]  # overrides
+    overrides: list[str]
     run: Run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl report`."""
-    parser = argparse.ArgumentParser(
-        prog="navrl report",
-        description="Curves and tables of runs: one page for any browser, and CSV files.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """Run `navrl report`."""
+    described = "Write the curves of runs as one page for any browser, and as CSV files."
+    parser = command_parser("report", described, _EXAMPLES)
     parser.add_argument(
         "runs", nargs="+", help="latest, a run, or a folder with runs such as a sweep's"
     )
@@ -63,13 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--output",
         type=Path,
         metavar="FOLDER",
-        help="where to write; default: report/ in the folder that is named, or here if there are several",
+        help="default: report/ in the named folder, or in this one if several are named",
     )
     return run_plain(parser, _write_report, arguments)
 
 
 def _write_report(options: argparse.Namespace) -> None:
-    places = [place_of(where) for where in options.runs]
+    places = [find_place(name, OUTPUTS) for name in options.runs]
     paths = list(dict.fromkeys(path for place in places for path in _runs_in(place)))
     records = _labelled([_read(path) for path in paths])
     folder = options.output or (places[0] if len(places) == 1 else Path()) / "report"
@@ -94,12 +91,14 @@ def _write_report(options: argparse.Namespace) -> None:
     skills = {run.name: _columns(run, "skill/") for run in runs}
     if any(skills.values()):
         write_atomically(folder / "skill_usage.json", to_json(skills) + "\n")
-    rounds = sum(len(run.rows) for run in runs)
-    sys.stdout.write(f"wrote {folder / 'report.html'} and tables beside it ({rounds} rounds)\n")
+    iterations = sum(len(run.rows) for run in runs)
+    sys.stdout.write(
+        f"wrote {folder / 'report.html'} and tables beside it ({iterations} iterations)\n"
+    )
 
 
 def _runs_in(place: Path) -> list[Path]:
-    """The run at that place, or all runs below it."""
+    """Return the run at that place, or all runs below it."""
     if (place / "metrics.jsonl").is_file():
         return [place]
     found = {file.parent for depth in _DEPTHS for file in place.glob(f"{depth}/metrics.jsonl")}
@@ -111,12 +110,14 @@ def _runs_in(place: Path) -> list[Path]:
 
 
 def _read(path: Path) -> _Record:
-    """All that is known of a run, what came late in the row that it belongs to."""
+    """Read a run; late metrics join the row of their iteration."""
     rows: dict[float, dict[str, float]] = {}
     for row in read_metrics(path / "metrics.jsonl"):
         rows.setdefault(row["frames"], {}).update(row)
     if not rows:
-        raise ConfigError(f"{path} has logged nothing yet; expected a round or more; leave it out")
+        raise ConfigError(
+            f"{path} has logged nothing yet; expected an iteration or more; leave it out"
+        )
     try:
         config: Any = yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8"))
         env, agent, seed = config["env"], config["agent"]["name"], config["seed"]
@@ -129,8 +130,8 @@ def _read(path: Path) -> _Record:
             rows=[rows[frames] for frames in sorted(rows)],
             summary=_numbers(_json(path / "summary.json")),
         )
-        said = yaml.safe_load((path / "overrides.yaml").read_text(encoding="utf-8"))
-        return _Record(path, str(env["name"]), str(agent), [str(word) for word in said], run)
+        overrides = yaml.safe_load((path / "overrides.yaml").read_text(encoding="utf-8"))
+        return _Record(path, str(env["name"]), str(agent), [str(word) for word in overrides], run)
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
         raise ConfigError(
             f"{path} is not described by its config.yaml and overrides.yaml ({type(error).__name__}); "
@@ -139,13 +140,13 @@ def _read(path: Path) -> _Record:
 
 
 def _labelled(records: Sequence[_Record]) -> list[_Record]:
-    """With the label of every run: its agent, its env if they differ, and what was said for it alone."""
-    everywhere = set.intersection(*(set(record.said) for record in records))
+    """Label every run with its agent, its env if they differ, and the overrides of its own."""
+    everywhere = set.intersection(*(set(record.overrides) for record in records))
     envs = {record.env for record in records}
     names = _short_names([record.path for record in records])
 
     def label(record: _Record) -> str:
-        own = [word for word in record.said if word not in everywhere and _tells(word)]
+        own = [word for word in record.overrides if word not in everywhere and _distinguishes(word)]
         where = [] if len(envs) == 1 else [record.env]
         return " ".join([*where, record.agent, *own])
 
@@ -156,7 +157,7 @@ def _labelled(records: Sequence[_Record]) -> list[_Record]:
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
-    """Names of folders, with as much before them as tells them apart."""
+    """Return names of folders, with as many parents as make them unique."""
     for length in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-length:]) for path in paths]
         if len(set(names)) == len(names):
@@ -164,8 +165,8 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _tells(override: str) -> bool:
-    """Whether it may tell runs apart, and the kind does not say it already."""
+def _distinguishes(override: str) -> bool:
+    """Return true if the override may distinguish runs and is not part of the label already."""
     key = override.partition("=")[0].lstrip("+~")
     return key not in _KIND and key.partition(".")[0] not in _NO_DIFFERENCE
 
@@ -180,7 +181,7 @@ def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _table(runs: Sequence[Run], wanted: Callable[[str], bool]) -> str:
-    """One line for each round that knows a wanted metric."""
+    """Return a CSV table with a row for each iteration that has one of the wanted metrics."""
     place = ("iteration", "frames")
     names = dict.fromkeys(
         key for run in runs for row in run.rows for key in row if key not in place
@@ -203,7 +204,7 @@ def _cell(value: float | None) -> str:
 
 
 def _columns(run: Run, start: str) -> dict[str, list[float | None]]:
-    """What the run has logged under these names, round by round, and at which frames."""
+    """Return the metrics with this prefix, iteration by iteration, and their frames."""
     names = dict.fromkeys(key for row in run.rows for key in row if key.startswith(start))
     if not names:
         return {}

@@ -1,4 +1,4 @@
-"""navrl rollouts: what a run with rollouts=disk has kept, and taking it elsewhere."""
+"""`navrl rollouts`: list, show, verify and export the rollouts that a run with rollouts=disk has saved."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from navrl.commands.files import Action, files_of, parser_of, printable, size_text
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
+from navrl.config.command_line import Action, add_actions, command_parser
+from navrl.loggers.format import printable
+from navrl.loggers.format import size as size_text
 from navrl.run.options import check_writable
+from navrl.run.policies import OUTPUTS
 from navrl.storage.container import CorruptFile
 from navrl.storage.files import write_atomically
+from navrl.storage.find import find_files
 from navrl.storage.header import Header
 from navrl.storage.rollouts import load_rollout, rollout_files, rollout_header
 
@@ -29,12 +33,12 @@ _EXAMPLES = """  navrl rollouts ls                                       those o
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry of `navrl rollouts`."""
+    """Run `navrl rollouts`."""
     return run_plain(_parser(), lambda options: int(options.run(options)), arguments)
 
 
 def _list(options: argparse.Namespace) -> int:
-    """One line for every file."""
+    """Print a row for every file."""
     files = _files(options.where)
     width = max(len(str(path)) for path in files)
     sys.stdout.write(
@@ -52,7 +56,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    """What one file holds, tensor by tensor."""
+    """Print the contents of one file, tensor by tensor."""
     header = rollout_header(_newest(options.where))
     facts = {key: header.meta[key] for key in ("kind", "iteration", "batch_size")}
     facts |= {"/".join(key): value for key, value in header.meta["values"]}
@@ -74,7 +78,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    """Read everything; 1 if anything is not what was written."""
+    """Read every file; return 1 if one is damaged."""
     files, damaged = _files(options.where), 0
     for path in files:
         try:
@@ -88,7 +92,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    """The tensors as arrays in one .npz file, under names like next/reward."""
+    """Write the tensors as arrays in one .npz file, with names such as next/reward."""
     if options.output.suffix != ".npz":
         raise ConfigError(
             f"OUTPUT = {options.output}; expected a name that ends in .npz; change OUTPUT"
@@ -109,12 +113,12 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _array(tensor: Tensor) -> np.ndarray:
-    """numpy has no bfloat16, but float32 holds each of its values."""
+    """Return the tensor for numpy, which has no bfloat16; float32 holds each of its values."""
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _files(where: str) -> list[Path]:
-    return files_of(where, "rollouts", rollout_files)
+    return find_files(where, OUTPUTS, "rollouts", rollout_files)
 
 
 def _newest(where: str) -> Path:
@@ -129,13 +133,15 @@ def _sizes(header: Header) -> str:
 def _parser() -> argparse.ArgumentParser:
     actions = (
         Action("ls", _list, "list the rollouts of a run"),
-        Action("show", _show, "what one of them, the newest by default, holds"),
+        Action("show", _show, "print the contents of one, by default the newest"),
         Action("verify", _verify, "read every byte of a run's rollouts; 1 if one is damaged"),
-        Action("export", _export, "write one of them, the newest by default, as arrays"),
+        Action("export", _export, "write one, by default the newest, as arrays"),
     )
-    described = "Look at the rollouts that a run with rollouts=disk has kept."
-    parser, added = parser_of("rollouts", described, _EXAMPLES, actions)
-    export = added["export"]
+    described = (
+        "List, show, verify and export the rollouts that a run with rollouts=disk has saved."
+    )
+    parser = command_parser("rollouts", described, _EXAMPLES)
+    export = add_actions(parser, actions)["export"]
     export.add_argument("output", type=Path, metavar="OUTPUT", help="the .npz file to write")
     export.add_argument(
         "--keys", nargs="+", metavar="KEY", help="such as observation/lidar; default: all"

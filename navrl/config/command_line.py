@@ -71,16 +71,19 @@ class Action(NamedTuple):
 
 
 def add_actions(
-    parser: argparse.ArgumentParser, actions: Sequence[Action], where: str, default: str
+    parser: argparse.ArgumentParser, actions: Sequence[Action]
 ) -> dict[str, argparse.ArgumentParser]:
-    """Add subcommands, each with one optional subject, and return their parsers for more arguments."""
+    """Add subcommands, each with an optional run or file, and return their parsers for more arguments."""
     parsers = parser.add_subparsers(metavar="ACTION", required=True)
     added = {}
     for action in actions:
         inner = parsers.add_parser(action.name, help=action.help, description=action.help)
         inner.set_defaults(run=action.run)
         inner.add_argument(
-            "where", nargs="?", default=default, help=f"{where}; default: %(default)s"
+            "where",
+            nargs="?",
+            default="latest",
+            help="latest, best, a run, its folder of such files, or a file; default: %(default)s",
         )
         added[action.name] = inner
     return added

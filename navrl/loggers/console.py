@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import unicodedata
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -239,11 +238,6 @@ def terminal_size(stream: TextIO) -> tuple[int, int]:
     return size.columns or 80, size.lines or 24
 
 
-def printable(text: str) -> str:
-    """Return the text without control characters, which could move the cursor."""
-    return "".join(c for c in text if not unicodedata.category(c).startswith("C"))
-
-
 def _blocks(history: Mapping[str, Sequence[float]], *, unicode: bool) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for key, numbers in sorted(history.items()):
@@ -251,11 +245,13 @@ def _blocks(history: Mapping[str, Sequence[float]], *, unicode: bool) -> list[li
             continue
         group, _, name = key.rpartition("/") if "/" not in key else key.partition("/")
         trend = format.sparkline(list(numbers)[-_TREND:], unicode=unicode)
-        row = f"  {printable(name)[:18]:<18} {format.value(numbers[-1]):>8} {trend:<{_TREND}}"
+        row = (
+            f"  {format.printable(name)[:18]:<18} {format.value(numbers[-1]):>8} {trend:<{_TREND}}"
+        )
         groups.setdefault(group or "other", []).append(row)
     order = {group: place for place, group in enumerate(_GROUPS)}
     names = sorted(groups, key=lambda group: (order.get(group, len(order)), group))
-    return [[f"{printable(name)}/", *groups[name]] for name in names]
+    return [[f"{format.printable(name)}/", *groups[name]] for name in names]
 
 
 def _padded(column: list[str]) -> list[str]:

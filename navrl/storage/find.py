@@ -3,7 +3,7 @@
 import difflib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from navrl.storage.checkpoint import (
@@ -100,6 +100,33 @@ def _files(folder: Path) -> list[Path]:
     inner = folder / _FOLDER
     folder = inner if inner.is_dir() else folder
     return checkpoint_files(folder) if folder.is_dir() else []
+
+
+def find_place(reference: str, outputs: Path) -> Path:
+    """Return the run or file meant by `latest`, `best` or a path, which may be relative to `outputs`."""
+    run = latest_run(outputs) if reference == LATEST else None
+    if run is not None:
+        return run
+    paths = (Path(reference), outputs / reference) if reference not in (LATEST, BEST) else ()
+    for path in paths:
+        if path.exists():
+            return path
+    return find(reference, outputs).parent.parent  # raises if there is no such run
+
+
+def find_files(
+    reference: str, outputs: Path, folder: str, list_files: Callable[[Path], list[Path]]
+) -> list[Path]:
+    """Return the files in that folder of a run, or the one file that the reference names."""
+    place = find_place(reference, outputs)
+    if place.is_file():  # a pointer file, latest or best, stands for the checkpoint that it names
+        return [find(reference, outputs) if place.name in (LATEST, BEST) else place]
+    for inside in (place / folder, place):
+        if inside.is_dir() and (found := list_files(inside)):
+            return found
+    raise ValueError(
+        f"{place} holds no {folder}; expected a run or its folder {folder}; name another"
+    )
 
 
 def latest_run(outputs: Path) -> Path | None:

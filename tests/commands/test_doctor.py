@@ -50,7 +50,7 @@ def test_a_wrong_version_is_found_and_the_remedy_is_below_it(place, capsys):
     wrong = [index for index, line in enumerate(lines) if line.startswith("WRONG")]
     assert [lines[index].split()[1] for index in wrong] == ["hydra-core", "lz4"]
     installed = package_version("lz4")
-    assert lines[wrong[1]].endswith(f"{installed}, but navrl wants ==99.1")
+    assert lines[wrong[1]].endswith(f"{installed}, but navrl needs ==99.1")
     assert lines[wrong[1] + 1].strip() == "-> pip install 'lz4==99.1'"
     assert lines[-1].startswith("2 of ")
 

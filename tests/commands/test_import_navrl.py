@@ -179,8 +179,8 @@ def test_other_files_are_refused_in_one_sentence(command, tmp_path, capsys, cont
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        ([], 2, "expected a file to import, or --export and a policy"),
-        (["a.pt", "--export", "b"], 2, "nothing to do, or two things"),
+        ([], 2, "expected either a file to import, or --export and a policy"),
+        (["a.pt", "--export", "b"], 2, "expected either a file to import"),
         (["missing.pt"], 2, "No such file or directory: 'missing.pt'"),
         (["."], 1, "Is a directory: '.'"),
         (["w.pt", "--output", "w.pt"], 2, "expected another file than the source; add --output"),

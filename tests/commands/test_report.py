@@ -29,13 +29,13 @@ def table(path):
 def test_one_run_and_its_tables(tmp_path, capsys):
     run = write_run(tmp_path / "outputs/alice_and_bob-hmasd/one")
     assert main([str(run)]) == 0
-    assert "report.html and tables beside it (12 rounds)" in capsys.readouterr().out
+    assert "report.html and tables beside it (12 iterations)" in capsys.readouterr().out
     folder = run / "report"
-    rounds = table(folder / "rounds.csv")
-    assert [int(row["frames"]) for row in rounds] == [1000 * i for i in range(1, 13)]
-    assert float(rounds[5]["episode/success"]) == 0.45
-    assert [row["eval/success"] for row in rounds if row["eval/success"]] == ["0.5"]
-    assert rounds[5]["eval/success"] == "0.5", "what came late is in the row that it belongs to"
+    iterations = table(folder / "iterations.csv")
+    assert [int(row["frames"]) for row in iterations] == [1000 * i for i in range(1, 13)]
+    assert float(iterations[5]["episode/success"]) == 0.45
+    assert [row["eval/success"] for row in iterations if row["eval/success"]] == ["0.5"]
+    assert iterations[5]["eval/success"] == "0.5", "what came late is in the row that it belongs to"
     rewards = table(folder / "reward_components.csv")
     assert [*rewards[0]] == [
         "run",
@@ -76,9 +76,9 @@ def test_several_runs_are_reported_where_one_is_told(tmp_path):
     runs = [str(write_run(tmp_path / name / "same", agent="ppo")) for name in ("a", "b")]
     assert main([*runs, runs[0], "--output", "both"]) == 0
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
-        *("episodes.csv", "report.html", "reward_components.csv", "rounds.csv"),
+        *("episodes.csv", "iterations.csv", "report.html", "reward_components.csv"),
     ]
-    assert {row["run"] for row in table(tmp_path / "both/rounds.csv")} == {"a/same", "b/same"}
+    assert {row["run"] for row in table(tmp_path / "both/iterations.csv")} == {"a/same", "b/same"}
     assert main(runs) == 0
     assert (tmp_path / "report/report.html").is_file()
 
@@ -96,7 +96,7 @@ def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
         (["nowhere"], "nowhere"),
         (["latest"], "no run below outputs"),
         (["empty"], "empty holds no metrics.jsonl; expected a run, or a folder with runs"),
-        (["young"], "young has logged nothing yet; expected a round or more"),
+        (["young"], "young has logged nothing yet; expected an iteration or more"),
         (["foreign"], "foreign is not described by its config.yaml and overrides.yaml"),
         (["run", "--output", "a/b/c"], "--output a/b/c; expected a folder in an existing one"),
         (["run", "--outputs", "x"], "did you mean '--output'"),
