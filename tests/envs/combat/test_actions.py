@@ -1,8 +1,6 @@
 """Kinds of action: specs and masks that fit, orders by hand, and the way back from an order."""
 
-import copy
 import itertools
-import pickle
 
 import pytest
 import torch
@@ -60,13 +58,6 @@ def test_specs_have_the_batch_in_front(action):
         spec = action.spec(batch, "cpu")
         assert spec.shape == (*batch, columns)
         assert spec.is_in(spec.rand())
-
-
-def test_the_spec_survives_copies_and_pickles(action):
-    spec = action.spec((6,), "cpu")
-    for other in (copy.deepcopy(spec), pickle.loads(pickle.dumps(spec)), spec.clone(), spec[0]):
-        assert head_for(other).mask_size == action.mask_size
-    assert head_for(spec.expand(2, 6, spec.shape[-1])).mask_size == action.mask_size
 
 
 def test_random_actions_make_orders_within_bounds(action):
@@ -227,14 +218,3 @@ def test_the_team_size_comes_from_the_env(option, kind):
     action = build(config.action)
     assert type(action) is kind
     assert action.team_size == 3
-
-
-def test_a_rudder_can_be_given_a_rate():
-    overrides = ["env.sim.rudder_rate_per_s=0.25", "opponent=straight", "compile=off"]
-    env = build(compose("train", overrides).env)(num_envs=2, device="cpu", seed=0)
-    root, rudders = env.reset(), []
-    for choice in (2, 2, 2, 2, 2, 0, 0):  # full left for five seconds, then full right
-        _, root = env.step_and_maybe_reset(root.set("action", row((choice, 0), (1, 0))))
-        rudders.append(env.combat_state.aircraft.rudder[0].tolist())
-    assert [mine for mine, _ in rudders] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5])
-    assert [other for _, other in rudders] == [0.0] * 7

@@ -174,18 +174,6 @@ def test_opponents_decide_one_by_one_and_fire_at_the_nearest():
     assert len(seen) > 4
 
 
-def test_nobody_within_the_disengagement_range_is_a_cut_and_no_end():
-    env = team("scenario.range_m=[60000,80000]", "env.sim.disengage_range_m=50000")
-    ((frame, root),) = play(env, [orders(env, *[(1, 0, 0)] * SIZE)], env.reset())
-    assert frame["next", "truncated"].all()
-    assert not frame["next", "terminated"].any()
-    assert statistic(env, frame["next"], "draw") == 1.0
-    assert statistic(env, root, "length") == 0.0, "the next episode has begun"
-    # With a missile in the air it goes on.
-    ((frame, _),) = play(env, [orders(env, *[(1, 1, 0)] * SIZE)], root)
-    assert not frame["next", "truncated"].any()
-
-
 @pytest.mark.parametrize("action", ["discrete", "discrete_fine", "continuous"])
 def test_scripted_pilots_fly_the_learners_team(action):
     options = (f"action={action}", "scenario.range_m=[8000,12000]", "env.sim.tick_s=0.25")
@@ -266,9 +254,3 @@ def test_a_scripted_pilot_fires_at_whom_it_names(action, asked, alive, chosen):
 def test_teams_that_cannot_be_are_refused_with_the_place_to_change_them(overrides, sentence):
     with pytest.raises(ValueError, match=sentence):
         build(configuration("env=combat", *overrides).env)(num_envs=2, device="cpu", seed=0)
-
-
-def test_an_action_for_another_team_is_refused_at_the_first_reset():
-    env = build(configuration("env=combat", "env.team_size=2", "action.team_size=3").env)
-    with pytest.raises(ValueError, match=r"action.team_size = 3; expected 2"):
-        env(num_envs=2, device="cpu", seed=0).reset()

@@ -6,15 +6,10 @@ import torch
 from navrl.envs.combat.observations.spacetime import STG_NAMES, stg_rows
 from navrl.envs.combat.sim.reach import reach_table
 from navrl.envs.core.compiling import Compiled
-from tests.envs.combat.sim.duels import env_rows, opening, play, put_missile, shipped_params
+from tests.envs.combat.sim.duels import opening, play, put_missile, shipped_params
 
 PARAMS = shipped_params()
 TABLE = reach_table(PARAMS)
-_PAIRS = {"left": "right", "right": "left"}
-MIRRORED = [
-    STG_NAMES.index(f"{group}_{_PAIRS.get(line, line)}")
-    for group, _, line in (name.rpartition("_") for name in STG_NAMES)
-]
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +28,6 @@ def fights():
     return state
 
 
-def mirrored(state):
-    """The same fights seen in a mirror along x."""
-
-    def flip(motion):
-        return motion._replace(y_m=-motion.y_m, sin_heading=-motion.sin_heading)
-
-    craft, flying = state.aircraft, state.missiles
-    return state._replace(
-        aircraft=craft._replace(motion=flip(craft.motion), rudder=-craft.rudder),
-        missiles=flying._replace(motion=flip(flying.motion)),
-    )
-
-
 def test_there_are_sixteen_with_names(fights):
     assert len(STG_NAMES) == len(set(STG_NAMES)) == 16
     rows = stg_rows(PARAMS, TABLE, fights, 0)
@@ -54,14 +36,6 @@ def test_there_are_sixteen_with_names(fights):
         assert row.shape == (64,)
         assert row.abs().max() <= 5.0
         assert row.std() > 0.01, "it tells something"
-
-
-def test_in_the_mirror_left_and_right_change_places_bit_for_bit(fights):
-    rows, images = (stg_rows(PARAMS, TABLE, state, 0) for state in (fights, mirrored(fights)))
-    assert sorted(MIRRORED) == list(range(16))
-    assert MIRRORED[:4] == [1, 0, 2, 3]
-    for row, image in enumerate(MIRRORED):
-        assert torch.equal(images[row], rows[image]), STG_NAMES[row]
 
 
 def test_what_i_could_do_to_him_he_could_fear_from_me(fights):
@@ -130,14 +104,6 @@ def test_a_missile_is_escaped_from_where_it_is_not_from_who_fired_it():
     rows = dict(zip(STG_NAMES, stg_rows(PARAMS, TABLE, state, 0), strict=True))
     assert rows["incoming_right"].item() > rows["incoming_left"].item() + 0.1
     assert rows["defence_right"].item() == pytest.approx(rows["defence_left"].item(), abs=1e-6)
-
-
-@pytest.mark.parametrize("rows", [[0], [63], [5, 6, 7], list(range(20, 53))])
-def test_a_row_does_not_depend_on_its_batch(fights, rows):
-    whole = stg_rows(PARAMS, TABLE, fights, 0)
-    part = stg_rows(PARAMS, TABLE, env_rows(fights, rows), 0)
-    for a, b in zip(whole, part, strict=True):
-        assert torch.equal(a[rows], b)
 
 
 def test_in_a_team_the_own_missile_is_seen_with_its_own_target():

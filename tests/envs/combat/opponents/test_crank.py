@@ -19,7 +19,7 @@ from tests.envs.combat.opponents.pictures import (
     pilot,
     unarmed,
 )
-from tests.envs.combat.sim.duels import hits_on_fleeing_targets, opening, orders, read_yaml
+from tests.envs.combat.sim.duels import opening, orders, read_yaml
 
 # Head-on at 300 m/s each nobody outruns a missile from 17.3 km: the first test flies it.
 NO_ESCAPE_M = 17.3e3
@@ -29,11 +29,6 @@ def crank(**fixed):
     """With the thresholds of the tests."""
     middle = {"fire_cone_rad": 30 * DEGREE, "crank_angle_rad": 50 * DEGREE, "fire_fraction": 1.0}
     return pilot("crank", **(middle | fixed))
-
-
-def test_the_range_that_the_tests_count_on():
-    hit = hits_on_fleeing_targets([(0.99 * NO_ESCAPE_M, 300, 300), (1.01 * NO_ESCAPE_M, 300, 300)])
-    assert hit.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("fraction", [0.8, 1.0, 1.1])
@@ -88,11 +83,6 @@ def test_it_keeps_the_enemy_at_the_edge_while_its_missile_flies(drawn, bearing):
     bearings = [bearing_of_enemy(state) for state in states[6:]]
     assert all(45.0 <= abs(b) <= 55.0 for b in bearings)
     assert len({b > 0 for b in bearings}) == 1
-
-
-def test_the_shipped_angles_lie_around_fifty_degrees():
-    low, high = read_yaml("opponent/crank.yaml")["crank_angle_rad"]
-    assert 45.0 < low / DEGREE < 50.0 < high / DEGREE < 55.0
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,14 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
-from navrl.config.compose import build, compose, to_json
-from navrl.envs.combat.opponents.base import Pilot, draw_thresholds, pilot_key, team_key
+from navrl.config.compose import build, compose
+from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.opponents.straight import Straight
 from navrl.envs.combat.sim.state import Command
-from navrl.envs.core import random
 from navrl.envs.core.random import episode_key
 from tests.envs.combat.opponents.pictures import NAMES, pilot
-from tests.envs.combat.sim.duels import opening, read_yaml, shipped_params
+from tests.envs.combat.sim.duels import opening, shipped_params
 from tests.envs.conftest import configuration
 
 PARAMS = shipped_params()
@@ -88,18 +87,6 @@ def test_a_team_flies_one_script_with_thresholds_of_everybodys_own(opponent):
     assert all((one != other).float().mean() > 0.9 for one, other in combinations(drawn, 2))
 
 
-def test_the_pilots_of_a_team_draw_independently_of_each_other_and_of_the_opening():
-    bounds = [(0.0, 1.0)] * 2
-    drawn = [
-        torch.stack(draw_thresholds(pilot_key(keys(4000), number), bounds)) for number in range(8)
-    ]
-    opening_draws = random.uniform(keys(4000), random.SCENARIO, 2)
-    correlation = torch.corrcoef(torch.cat([*drawn, opening_draws])) - torch.eye(18)
-    assert correlation.abs().max() < 5.0 / math.sqrt(4000)
-    assert torch.equal(pilot_key(keys(9), 0), keys(9))
-    assert all(torch.equal(team_key(pilot_key(keys(9), n)), team_key(keys(9))) for n in range(8))
-
-
 def test_an_episode_keeps_its_pilot_and_the_next_one_draws_again():
     mixture = Mixture(pilots={n: Counting(i) for i, n in enumerate("ab")}, weights={"a": 1, "b": 1})
     state, first = crowd(500), mixture.initial(keys(500))
@@ -141,18 +128,6 @@ def test_the_shipped_mixture_commands_what_its_pilots_command(shipped):
         assert 20 < mine.sum() < 80
         assert torch.equal(command.rudder[mine], found.rudder[mine])
         assert torch.equal(command.fire[mine], found.fire[mine])
-
-
-def test_the_shipped_mixture_repeats_no_number():
-    assert tuple(read_yaml("opponent/scripts.yaml")["weights"]) == NAMES
-    composed = to_json(compose("train", ["opponent=scripts"]))["opponent"]["pilots"]
-    assert list(composed) == list(NAMES)
-    assert all(composed[name] == read_yaml(f"opponent/{name}.yaml") for name in NAMES)
-
-
-def test_one_number_of_one_pilot_can_be_changed():
-    overrides = ["opponent=scripts", "opponent.pilots.phase2.support_s=[1.0,1.5]"]
-    assert compose("train", overrides).opponent.pilots.phase2.support_s == [1.0, 1.5]
 
 
 def test_a_curriculum_changes_the_weights_of_the_episodes_that_begin_from_now_on():

@@ -15,7 +15,6 @@ from tests.envs.combat.opponents.pictures import (
     range_of_enemy,
     unarmed,
 )
-from tests.envs.combat.sim.duels import read_yaml
 
 
 def phase2(**fixed):
@@ -28,21 +27,6 @@ def phase2(**fixed):
         "extend_s": 25.0,
     }
     return pilot("phase2", **(middle | fixed))
-
-
-def test_the_middle_of_the_shipped_ranges():
-    shipped = read_yaml("opponent/phase2.yaml")
-    middles = {key: sum(shipped[key]) / 2 for key in shipped if not key.startswith("_")}
-    assert middles == pytest.approx(
-        {
-            "fire_range_m": 25e3,
-            "fire_cone_rad": 30 * DEGREE,
-            "support_s": 3.0,
-            "extend_range_m": 35e3,
-            "extend_s": 25.0,
-        },
-        rel=1e-4,
-    )
 
 
 @pytest.mark.parametrize(

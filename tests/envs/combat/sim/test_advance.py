@@ -6,8 +6,15 @@ import pytest
 import torch
 
 from navrl.envs.combat.sim.advance import advance
+from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.missile import passed_within
-from navrl.envs.combat.sim.state import can_fire, decided, elapsed_s, winner_sign
+from navrl.envs.combat.sim.state import (
+    Action,
+    decided,
+    elapsed_s,
+    opening_state,
+    winner_sign,
+)
 from tests.envs.combat.sim.duels import (
     env_rows,
     opening,
@@ -91,30 +98,6 @@ def test_passing_within_a_radius_by_hand(spare_m):
         for number, least_m in enumerate([3.0, 5.0, 5.0, 5.0])
     ]
     assert near == [spare_m > 0.0] * 4
-
-
-def test_one_channel_blocks_while_its_missile_flies():
-    params = shipped_params()
-    states, events = play(params, opening(params, *FAR), 100, fire=[True, False])
-    launches = [n for n, e in enumerate(events) if e.launched[0].item()]
-    # From 300 m/s a missile burns out at 1264.3 m/s and coasts to 200 m/s in another
-    # (1 / 200 - 1 / 1264.3) / 6.125e-5 = 68.7 s: it ends in its 79th second.
-    assert launches == [0, 79]
-    assert [s.aircraft.rounds[0].item() for s in states[:2]] == [6, 5]
-    assert states[79].aircraft.rounds[0].item() == 5
-    assert states[80].aircraft.rounds[0].item() == 4
-    assert not can_fire(params, states[1])[0].item()
-    assert can_fire(params, states[79])[0].item()
-
-
-def test_two_channels_hold_two_missiles_and_block_the_third():
-    params = shipped_params(channels=2)
-    states, events = play(params, opening(params, *FAR), 4, fire=[True, False])
-    assert [e.launched[0].item() for e in events] == [True, True, False, False]
-    assert [s.aircraft.rounds[0].item() for s in states] == [6, 5, 4, 4, 4]
-    assert states[-1].missiles.active[0, :, 0].tolist() == [True, True]
-    assert states[-1].missiles.age_ticks[0, :, 0].tolist() == [40, 30]
-    assert states[-1].missiles.active[1].sum() == 0
 
 
 def test_ammunition_counts_down_to_zero_and_never_below():
@@ -215,17 +198,6 @@ def test_a_launch_leaves_ahead_of_the_carrier_with_its_velocity():
     assert missile == pytest.approx([100.0, 73.0, 0.0, 1.0, 301.415], abs=0.01)
 
 
-def test_a_decision_ends_with_headings_of_unit_length():
-    params = shipped_params()
-    state = put_missile(opening(params, *FAR), 0, target=1, at=(0.0, 0.0, 30.0, 800.0))
-    longer = state.aircraft.motion._replace(cos_heading=state.aircraft.motion.cos_heading * 1.001)
-    state = state._replace(aircraft=state.aircraft._replace(motion=longer))
-    after, _ = advance(params, state, orders(state, rudder=1.0))
-    for motion in (after.aircraft.motion, after.missiles.motion):
-        length = torch.hypot(motion.cos_heading.double(), motion.sin_heading.double())
-        assert (length - 1.0).abs().max() < 2e-7
-
-
 def test_a_row_of_a_batch_is_the_fight_alone_bit_for_bit_in_any_order():
     generator = torch.Generator().manual_seed(2)
     params, rows = shipped_params(), 64
@@ -282,3 +254,33 @@ def test_a_row_of_a_batch_is_the_fight_alone_bit_for_bit_in_any_order():
 def test_impossible_constants_are_refused_with_the_place_to_change_them(name, changes):
     with pytest.raises(ValueError, match=f"change .*env.sim.{name}"):
         shipped_params(**changes)
+
+
+def test_exchanging_the_aircraft_exchanges_the_fight_bit_for_bit():
+    params = shipped_params()
+    draw = torch.Generator().manual_seed(0)
+    motion = random_opening(64, draw)
+    state, mirror = (opening_state(params, m) for m in (motion, exchanged(motion)))
+    for _ in range(60):
+        rudder = torch.randint(-1, 2, (2, 64), generator=draw).float()
+        fire = torch.rand(2, 64, generator=draw) < 0.3
+        order = Action(rudder, torch.ones(2, 64), fire)
+        state, _ = advance(params, state, order)
+        mirror, _ = advance(params, mirror, Action(*(field.flip(0) for field in order[:3])))
+    assert (~state.aircraft.alive).any()
+    for one, other in zip(state.aircraft.motion, mirror.aircraft.motion, strict=True):
+        assert torch.equal(one, other.flip(0))
+    assert torch.equal(state.aircraft.alive, mirror.aircraft.alive.flip(0))
+    assert torch.equal(state.missiles.active, mirror.missiles.active.flip(0))
+
+
+def exchanged(motion):
+    return Motion(*(field.flip(0) for field in motion))
+
+
+def random_opening(num_envs, draw):
+    """Both within 10 km of the middle, so that many shots hit."""
+    x_m, y_m = 20e3 * torch.rand(2, 2, num_envs, generator=draw) - 10e3
+    heading = 6.28 * torch.rand(2, num_envs, generator=draw)
+    speed = 200.0 + 200.0 * torch.rand(2, num_envs, generator=draw)
+    return Motion(x_m, y_m, heading.cos(), heading.sin(), speed)

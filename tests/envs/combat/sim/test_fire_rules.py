@@ -102,15 +102,6 @@ def test_a_missile_at_a_dead_aircraft_gives_way_and_nobody_has_defeated_it():
     assert after.missiles.target[0, 0].item() == 3, "the new one flies at who lives"
 
 
-def test_unlimited_missiles_are_recycled_for_ever():
-    params = shipped_params(channel_mode="recycle", ammunition=None)
-    states, events = play(params, opening(params, *FAR), 20, fire=True)
-    assert when(events, "launched", 0) == when(events, "launched", 1) == list(range(20))
-    assert when(events, "missed", 0) == when(events, "defeated", 0) == list(range(1, 20))
-    assert params.rounds - rounds(states)[-1] == 20
-    assert not any(decided(params, state).any() for state in states)
-
-
 # ---- the pause between two shots -------------------------------------------------------------
 
 

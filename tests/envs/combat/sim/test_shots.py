@@ -13,7 +13,6 @@ from tests.envs.combat.sim.duels import (
     motion_of,
     opening,
     orders,
-    play,
     shipped_params,
 )
 
@@ -72,18 +71,6 @@ def test_the_no_escape_range_at_300_mps_lies_between_17_0_and_17_7_km():
     ranges_m = [16.0e3, 17.0e3, 17.7e3, 19.0e3]
     hit = hits_on_fleeing_targets([(range_m, 300.0, 300.0) for range_m in ranges_m])
     assert hit.tolist() == [True, True, False, False]
-
-
-@pytest.mark.parametrize("tick_s", [0.04, 0.1, 0.25])
-def test_a_missile_burns_ten_seconds_and_coasts_as_in_the_table(tick_s):
-    params = shipped_params(tick_s=tick_s)
-    state = opening(params, [(0.0, 0.0, 0.0, 300.0)], [(1e6, 0.0, 0.0, 300.0)])
-    states, _ = play(params, state, 30, first={"fire": [True, False]})
-    table = {5: (3113, 906.8), 10: (8640, 1264.3), 20: (18003, 712.5), 30: (23915, 496.0)}
-    for second, (distance_m, speed_mps) in table.items():
-        flying = states[second].missiles.motion
-        assert flying.x_m[0, 0].item() - 20.0 == pytest.approx(distance_m, rel=1e-3)
-        assert flying.speed_mps[0, 0].item() == pytest.approx(speed_mps, rel=1e-3)
 
 
 def test_a_beam_shot_leads_the_target():

@@ -10,7 +10,6 @@ from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.state import decided, winner_sign
 from tests.envs.combat.sim.duels import (
-    env_rows,
     leaves,
     opening,
     orders,
@@ -245,24 +244,3 @@ def test_the_numbers_of_the_mates_are_only_numbers():
         Motion(*(field[order] for field in state.aircraft.motion)), other.aircraft.motion
     )
     assert happened > 32
-
-
-def test_a_row_of_a_batch_of_teams_is_the_fight_alone():
-    params = shipped_params(team_size=4)
-    generator = torch.Generator().manual_seed(1)
-    table = torch.rand(8, 16, 4, generator=generator) * torch.tensor([15e3, 15e3, 360.0, 200.0])
-    state = opening(params, *(table + torch.tensor([0.0, 0.0, 0.0, 200.0])).tolist())
-    alone = [env_rows(state, [row]) for row in (0, 15)]
-    for _ in range(20):
-        rudder = torch.randint(-1, 2, (8, 16), generator=generator)
-        fire = torch.rand(8, 16, generator=generator) < 0.2
-        asked = torch.randint(-1, 4, (8, 16), generator=generator, dtype=torch.int32)
-        action = orders(state, rudder, fire=fire)._replace(target=asked)
-        state, _ = advance(params, state, action)
-        alone = [
-            advance(params, one, env_rows(action, [row]))[0]
-            for one, row in zip(alone, (0, 15), strict=True)
-        ]
-    assert not state.aircraft.alive.all()
-    assert same_bits(alone[0], env_rows(state, [0]))
-    assert same_bits(alone[1], env_rows(state, [15]))

@@ -1,4 +1,4 @@
-"""Potentials by hand and by a slow reference, and the sums that they must obey."""
+"""Reward terms by hand, potentials by a slow reference, and the sums that they must obey."""
 
 import math
 from functools import partial
@@ -6,7 +6,24 @@ from functools import partial
 import pytest
 import torch
 
-from navrl.envs.combat.rewards import Defend, attack, evade
+from navrl.envs.combat.rewards import (
+    Defend,
+    attack,
+    closeness,
+    defeated,
+    draw,
+    evade,
+    get_hit,
+    hit,
+    launch,
+    outcome,
+    pointing,
+    presence,
+    spared,
+    survive,
+    timeout,
+)
+from navrl.envs.combat.sim.params import UNLIMITED
 from navrl.envs.combat.sim.reach import reach_table
 from navrl.envs.combat.sim.spacetime import best_defence_margin_m
 from tests.envs.combat.sim.duels import opening, put_missile
@@ -20,6 +37,92 @@ from tests.envs.combat.steps import (
     transition,
     with_craft,
 )
+
+EVENTS = {"launched": launch, "hit": hit, "killed": get_hit, "defeated": defeated}
+
+
+def step(*alive, **how):
+    """From a hand-made start to a state in which these live."""
+    before = start() if len(alive) == 2 else pairs()
+    return transition(before, with_craft(before, alive=alive), **how)
+
+
+@pytest.mark.parametrize(
+    ("alive", "reward"),
+    [
+        ((True, False), 1.0),
+        ((False, True), -1.0),
+        ((False, False), 0.0),
+        ((True, True), 0.0),
+        ((False, True, False, False), 1.0),  # a team has won when one of it is left
+        ((False, False, True, False), -1.0),
+        ((False, False, False, False), 0.0),
+    ],
+    ids=str,
+)
+def test_the_outcome_is_the_teams_and_paid_on_the_terminal_step_only(alive, reward):
+    assert outcome(step(*alive, terminated=True)).item() == reward
+    assert outcome(step(*alive, terminated=True, team=1)).item() == -reward
+    assert outcome(step(*alive)).item() == 0.0
+    assert outcome(step(*alive, truncated=True)).item() == 0.0
+    assert draw(step(*alive, terminated=True)).item() == float(reward == 0.0)
+
+
+def test_a_draw_is_decided_and_a_timeout_is_cut():
+    for team in (0, 1):
+        assert draw(step(True, True, terminated=True, team=team)).item() == 1.0
+        assert draw(step(True, True, truncated=True, team=team)).item() == 0.0
+        assert draw(step(True, True, team=team)).item() == 0.0
+        assert timeout(step(True, True, truncated=True, team=team)).item() == 1.0
+        assert timeout(step(True, True, terminated=True, team=team)).item() == 0.0
+        assert timeout(step(True, True, team=team)).item() == 0.0
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_events_count_per_aircraft_of_the_team(name):
+    term = EVENTS[name]
+
+    def paid(flags, team=0):
+        before = start() if len(flags) == 2 else pairs()
+        return term(transition(before, before, team=team, **{name: flags})).item()
+
+    assert (paid([True, False]), paid([False, True]), paid([False, False])) == (1.0, 0.0, 0.0)
+    assert (paid([True, False], team=1), paid([False, True], team=1)) == (0.0, 1.0)
+    assert paid([True, False, True, True]) == 0.5
+    assert paid([True, True, False, False]) == 1.0
+    assert paid([False, False, True, True]) == 0.0
+    assert paid([True, False, True, True], team=1) == 1.0
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_no_event_is_taken_for_another(name):
+    happened = transition(start(), start(), **{name: [True, False]})
+    assert [other for other, term in EVENTS.items() if term(happened).item()] == [name]
+
+
+def test_a_win_pays_for_the_missiles_that_the_living_still_have():
+    def paid(alive, rounds, **how):
+        before = start() if len(alive) == 2 else pairs()
+        after = with_craft(before, alive=alive, rounds=rounds)
+        return spared(transition(before, after, **({"terminated": True} | how))).item()
+
+    won, lost, both = (True, False), (False, True), (True, True)
+    assert paid(won, (5, 6)) == pytest.approx(5 / 6)
+    assert paid(won, (0, 6)) == 0.0
+    assert paid(won, (5, 6), terminated=False) == 0.0
+    assert paid(lost, (5, 6)) == 0.0
+    assert paid(both, (5, 6)) == 0.0
+    assert paid(lost, (5, 3), team=1) == pytest.approx(0.5)
+    # Of twelve rounds the survivor has four; those of the dead one are gone.
+    assert paid((True, False, False, False), (4, 6, 6, 6)) == pytest.approx(4 / 12)
+
+
+def test_an_unlimited_rack_is_always_full():
+    after = with_craft(start(), alive=(True, False), rounds=(UNLIMITED - 9, UNLIMITED))
+    won = transition(start(), after, terminated=True)
+    won = won._replace(params=won.params._replace(ammunition=None))
+    assert spared(won).item() == pytest.approx(1.0, abs=1e-6)
+
 
 ATTACK = partial(attack, discount=DISCOUNT, near_m=10_000.0, scale_m=20_000.0)
 EVADE = partial(evade, discount=DISCOUNT, scale_s=15.0)
@@ -122,25 +225,12 @@ def test_evade_by_hand():
     assert lost == pytest.approx(-START_EVADE, abs=1e-6)
 
 
-def test_the_own_missile_is_no_threat():
-    own = put_missile(start(), 0, target=1, at=(100.0, 0.0, 180.0, 700.0))
-    assert EVADE(transition(start(), own)).item() == EVADE(transition(start(), start())).item()
-
-
 def test_defend_is_one_out_of_reach_and_minus_one_in_the_enemys_sights():
     far = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(80e3, 0.0, 180.0, 300.0)])
     near = opening(PARAMS, [(0.0, 0.0, 0.0, 200.0)], [(3e3, 0.0, 180.0, 450.0)])
     assert DEFEND(transition(far, near)).item() == pytest.approx(-DISCOUNT - 1.0, abs=1e-6)
     assert DEFEND(transition(near, far)).item() == pytest.approx(DISCOUNT + 1.0, abs=1e-6)
     assert DEFEND(transition(near, far, terminated=True)).item() == pytest.approx(1.0, abs=1e-6)
-
-
-def test_defend_in_between_is_the_margin_over_its_scale():
-    # 2 km beyond the range of 17.38 km from which a head-on shot at 300 m/s cannot be outrun.
-    state = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(19.4e3, 0.0, 180.0, 300.0)])
-    found = DEFEND(transition(state, state, terminated=True)).item()
-    assert -found == pytest.approx(defend_of(state), abs=1e-6)
-    assert 0.0 < -found < 0.4
 
 
 def test_defend_asks_for_its_table():
@@ -214,3 +304,47 @@ def test_every_term_is_finite_wherever_the_aircraft_are():
             state = opening(PARAMS, [mine], [theirs])
             for term, _ in TERMS:
                 assert torch.isfinite(term(transition(state, state))).all()
+
+
+SURVIVE = partial(survive, frames_per_s=60.0)
+CLOSENESS = partial(closeness, scale_m=5_000.0)
+
+# The enemy is 20 km away, at cos(bearing) = 0.6.
+STATIC = {presence: 1.0, pointing: 0.6, CLOSENESS: 1.0 - 20.0 / 5.0}
+
+
+def test_survival_is_paid_by_the_frame_until_the_episode_is_over():
+    dead = with_craft(start(), alive=(False, True))
+    assert SURVIVE(transition(start(), start())).item() == 60.0
+    assert SURVIVE(transition(start(), dead)).item() == 0.0
+    assert SURVIVE(transition(start(), start(), truncated=True)).item() == 0.0
+    assert SURVIVE(transition(start(), start(), terminated=True)).item() == 0.0
+    halved = with_craft(pairs(), alive=(True, False, True, True))
+    assert SURVIVE(transition(pairs(), halved)).item() == 30.0
+    long = transition(start(), start())
+    long = long._replace(params=long.params._replace(time_scale=4.0))
+    assert SURVIVE(long).item() == 240.0
+
+
+@pytest.mark.parametrize("term", STATIC, ids=["presence", "pointing", "closeness"])
+def test_a_state_is_paid_for_unless_it_ends_the_fight_with_a_winner(term):
+    expected = pytest.approx(STATIC[term], abs=1e-6)
+    won, lost = (with_craft(start(), alive=alive) for alive in ((1, 0), (0, 1)))
+    assert term(transition(start(), start())).item() == expected
+    assert term(transition(start(), start(), truncated=True)).item() == expected
+    assert term(transition(start(), start(), terminated=True)).item() == expected
+    assert term(transition(start(), won, terminated=True)).item() == 0.0
+    assert term(transition(start(), lost, terminated=True)).item() == 0.0
+
+
+def test_a_team_has_the_mean_of_its_living_and_nothing_for_the_dead():
+    # The first sees an enemy 25 km away at cos(bearing) 0.96; the second heads away from it, and is
+    # 24.1868 km from it: 24 km behind, 3 km abeam.
+    whole, halved = pairs(), with_craft(pairs(), alive=(True, False, True, True))
+    behind_m = (24e3**2 + 3e3**2) ** 0.5
+    second = (1.0, -24e3 / behind_m, 1.0 - behind_m / 5e3)
+    first = (1.0, 0.96, 1.0 - 25e3 / 5e3)
+    for term, one, other in zip(STATIC, first, second, strict=True):
+        found = term(transition(whole, whole)).item()
+        assert found == pytest.approx((one + other) / 2, abs=1e-6)
+        assert term(transition(whole, halved)).item() == pytest.approx(one / 2, abs=1e-6)
