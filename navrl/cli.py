@@ -85,7 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"navrl: error: {unknown(name)}\n")
         return 2
     sys.argv = [sys.argv[0], *rest]  # as `python -m navrl.<command>` receives it
-    result = importlib.import_module(COMMANDS[name].module).main()
+    try:
+        module = importlib.import_module(COMMANDS[name].module)  # takes seconds
+    except KeyboardInterrupt:
+        sys.stderr.write("navrl: stopped by Ctrl-C before anything began\n")
+        return 130
+    result = module.main()
     return result if isinstance(result, int) else 0
 
 

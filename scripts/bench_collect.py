@@ -22,7 +22,7 @@ from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
 from navrl.config.compose import build, compose
-from navrl.run.options import prepare_process
+from navrl.run.device import prepare_process
 
 WAYS = {
     "alone": "sync,stepwise,compressed",

@@ -21,7 +21,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 from navrl.envs.navigation.sim.advance import advance
-from navrl.run.options import prepare_process
+from navrl.run.device import prepare_process
 
 _WARM_UP = 10
 

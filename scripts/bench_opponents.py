@@ -24,7 +24,7 @@ from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.opponents.league import League
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command
-from navrl.run.options import prepare_process
+from navrl.run.device import prepare_process
 
 NOBODY = "nobody"
 SCRIPTS = ("straight", "pursuit", "random", "crank_seed", "crank", "phase2", "phase3", "stg_rule")

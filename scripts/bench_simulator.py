@@ -26,7 +26,7 @@ from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.state import Action, CombatParams, CombatState
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
-from navrl.run.options import prepare_process
+from navrl.run.device import prepare_process
 
 REQUIRED_RATIO, AIMED_RATIO = 0.2, 0.5  # of the kernel's time to the compiled simulator's
 REQUIRED_COLD_S = 30.0

@@ -20,7 +20,7 @@ from grid_kernel import GridKernel
 from navrl.config.compose import build, compose
 from navrl.envs.alice_and_bob import sim as grid
 from navrl.envs.coverage.sim import advance as coverage
-from navrl.run.options import prepare_process
+from navrl.run.device import prepare_process
 
 
 class Case(NamedTuple):

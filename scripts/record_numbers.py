@@ -150,7 +150,7 @@ def _experiments() -> dict[str, str]:
 
 def evaluations() -> dict[str, str]:
     """Return the arguments of every evaluation that is recorded, by name."""
-    world = "env=navigation num_episodes=8 compile=off --set world.count=2 env.sim.time_limit_s=8"
+    world = "env=navigation num_episodes=8 compile=off world.count=2 env.sim.time_limit_s=8"
     found = {
         f"evaluate_{one}": f"checkpoint=scripted:{one} shield={shield} {world}"
         for one in PLANNERS
@@ -171,8 +171,7 @@ def record(name: str, overrides: str) -> dict[str, Any]:
         run = Path(folder) / "run"
         if name.startswith("evaluate_"):
             words = ["navrl.evaluate", *overrides.split()]
-            at = words.index("--set") if "--set" in words else len(words)
-            words.insert(at, f"output={folder}/result.json")
+            words.append(f"output={folder}/result.json")
         else:
             words = ["navrl.train", *TINY.split(), *overrides.split(), f"hydra.run.dir={run}"]
         done = subprocess.run(

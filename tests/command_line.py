@@ -17,9 +17,12 @@ from hydra.core.global_hydra import GlobalHydra
 
 _TIMEOUT_S = 120.0
 _forks = multiprocessing.get_context("forkserver")
-_COMMANDS = ("train", "evaluate", "replay", "tournament", "spacetime", "doctor")
+_COMMANDS = ("replay", "tournament", "spacetime", "doctor")
 _forks.set_forkserver_preload(
-    [*(f"navrl.{name}" for name in _COMMANDS), "wandb.sdk.launch.inputs.internal"]
+    [
+        *("navrl.train", "navrl.evaluate", "wandb.sdk.launch.inputs.internal"),
+        *(f"navrl.commands.{name}" for name in _COMMANDS),
+    ]
 )
 
 

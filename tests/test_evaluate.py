@@ -1,6 +1,7 @@
 """The evaluate command: exactly N episodes, one per env, and a result that can be read back."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from tensordict import TensorDict
 
 import navrl.evaluate
 from navrl.config.compose import compose
-from navrl.evaluate import measure_all, play, summarise, table
+from navrl.run import evaluation
+from navrl.run.episodes import play, summarise, table
 from tests.command_line import command
 
 COARSE = "env.sim.tick_s=0.25"
@@ -47,13 +49,13 @@ def test_every_env_plays_one_episode_and_short_ones_count_once():
 def test_the_final_evaluation_plays_episodes_by_which_nothing_was_decided(monkeypatch):
     seeds = []
 
-    def measure(config, agent, changes, *, seed):
+    def measure(config, policy, changes, *, seed):
         seeds.append(seed)
         return {"eval/win": 1.0}
 
-    monkeypatch.setattr(navrl.evaluate, "measure", measure)
+    monkeypatch.setattr(evaluation, "measure", measure)
     config = compose("train", ["eval_opponents=[straight,crank]", "eval_seed=41"])
-    found = measure_all(config, None, lambda line: None)
+    found = evaluation.final_evaluation(config, SimpleNamespace(policy=None), lambda line: None)
     assert found == {"eval/straight/win": 1.0, "eval/crank/win": 1.0}
     assert seeds == [42, 42]
     assert compose("evaluate").seed == compose("train").eval_seed + 1
@@ -102,28 +104,24 @@ def evaluate(tmp_path, monkeypatch, capsys):
         (["opponent=scripts"], "scripts"),
         (["opponent=league"], "scripts"),
         ([], "mixture"),
-        (["--set", "opponent=scripts"], "scripts"),
-        (["opponent=phase2", "--set", "opponent=scripts"], "phase2"),
+        (["opponent=phase2"], "phase2"),
     ],
 )
 def test_the_opponent_is_told_by_the_option_that_was_chosen(evaluate, arguments, name):
     subject = ("checkpoint=scripted:straight", "num_episodes=1", "output=result.json")
-    short = [] if "--set" in arguments else ["--set"]
-    code, printed = evaluate(*subject, *arguments, *short, "env.sim.time_limit_s=2")
+    code, printed = evaluate(*subject, *arguments, "env.sim.time_limit_s=2")
     assert code == 0, printed.err
     assert f"scripted:straight against {name}: 1 episode," in printed.out
     with open("result.json", encoding="utf-8") as file:
         assert json.load(file)["opponent"] == name
 
 
-def test_an_option_of_the_env_is_to_be_set(evaluate):
-    for option in (["env=navigation", "world=pillars"], ["env.sim.time_limit_s=3"]):
-        code, printed = evaluate("checkpoint=scripted:greedy", *option, "num_episodes=1")
-        name = option[-1].partition("=")[0]
-        assert code == 2
-        assert (
-            f"'{name}' is an option of the env; write it last, as --set {name}=..." in printed.err
-        )
+def test_options_of_the_env_stand_among_the_others(evaluate):
+    options = ("checkpoint=scripted:greedy", "world=pillars", "env=navigation", "num_episodes=2")
+    small = ("world.count=1", "env.sim.time_limit_s=1", "output=result.json")
+    assert evaluate(*options, *small)[0] == 0
+    with open("result.json", encoding="utf-8") as file:
+        assert json.load(file)["env"] == "navigation"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +141,7 @@ def test_what_cannot_be_meant_gets_a_hint(evaluate, argument, sentence):
 
 def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
     arguments = ("checkpoint=scripted:straight", "opponent=crank", "num_episodes=20", "seed=3")
-    code, printed = evaluate(*arguments, "output=result.json", "--set", COARSE)
+    code, printed = evaluate(*arguments, "output=result.json", COARSE)
     assert code == 0, printed.err
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["policy"] == "scripted:straight"
@@ -160,7 +158,7 @@ def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
 def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         arguments = ("checkpoint=scripted:pursuit", "opponent=crank", "num_episodes=10")
-        limits = ("--set", COARSE, "env.sim.time_limit_s=40")
+        limits = (COARSE, "env.sim.time_limit_s=40")
         assert evaluate(*arguments, f"seed={seed}", f"output={name}.json", *limits)[0] == 0
     one, same, other = (json.loads((tmp_path / f"{n}.json").read_text())["metrics"] for n in "abc")
     assert one == same
@@ -181,6 +179,7 @@ def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
             "opponent.checkpoint = mine: no",
         ),
         (["checkpoint=scripted:crank", "output=no/such/folder.json"], "change output"),
+        (["checkpoint=scripted:crank", "env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
         (["num_epsiodes=3"], "did you mean 'num_episodes'?"),
         (["checkpont=latest"], "did you mean 'checkpoint'?"),
     ],

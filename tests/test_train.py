@@ -131,7 +131,7 @@ def test_ctrl_c_while_building_leaves_nothing(tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(navrl.train, "_build", interrupted)
+    monkeypatch.setattr(navrl.train, "build_parts", interrupted)
     assert command(navrl.train.main, *TINY) == 130
     assert capsys.readouterr().err == "navrl: nothing was trained, nothing saved\n"
     assert list(tmp_path.iterdir()) == []

@@ -26,21 +26,14 @@ from navrl.agents.core.team import CENTRAL
 from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.memory import FRESH, HIDDEN
 from navrl.agents.ppo.agent import MINIBATCH_KEYS, PPO, VALUE_ROWS
-from navrl.config.checks import require_number, require_whole
+from navrl.config.checks import require_number, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, take_words
-from navrl.config.compose import build, compose
+from navrl.config.compose import compose
 from navrl.envs.core.env import BatchedEnv
-from navrl.run.options import (
-    check_whole,
-    check_writable,
-    enough_memory,
-    pick_device,
-    prepare_process,
-)
-from navrl.run.policies import install_opponent
-from navrl.run.sections import Sections, Spread
-from navrl.run.timers import available_mb, memory, reset_peak
+from navrl.run.build import build_agent, build_collector, build_env
+from navrl.run.device import enough_memory, prepare_process
+from navrl.run.timers import Sections, Spread, available_mb, memory, reset_peak
 from navrl.storage.files import to_json, write_atomically
 
 _MEBIBYTES = 1024.0  # in a gibibyte
@@ -120,9 +113,10 @@ def _checked(options: argparse.Namespace) -> Any:
     if options.memory_gb is not None:
         require_number("--memory-gb", options.memory_gb, above=0.0)
     if options.json is not None:
-        check_writable(options.json, "--json")
+        require_writable(options.json, "--json")
     cfg = compose("train", options.overrides)
-    check_whole(cfg, "num_envs", "rollout_steps", least=1)
+    for name in ("num_envs", "rollout_steps"):
+        require_whole(name, cfg[name], 1)
     return cfg
 
 
@@ -284,24 +278,13 @@ class Training:
 
     def __init__(self, cfg: DictConfig) -> None:
         prepare_process(cfg.threads)
-        self.device = pick_device(cfg.device)
         torch.manual_seed(cfg.seed)
         self.steps, self.frames = cfg.rollout_steps, cfg.num_envs * cfg.rollout_steps
-        self.env: Any = build(cfg.env)(num_envs=cfg.num_envs, device=self.device, seed=cfg.seed)
-        install_opponent(self.env)
-        self.agent: Any = build(cfg.agent)(
-            observation_spec=self.env.observation_spec,
-            action_spec=self.env.action_spec,
-            device=self.device,
-            num_iterations=_ENDLESS,
-        )
+        self.env: Any = build_env(cfg, num_envs=cfg.num_envs, seed=cfg.seed, from_checkpoint=False)
+        self.device = self.env.device
+        self.agent: Any = build_agent(cfg, self.env, num_iterations=_ENDLESS, from_checkpoint=False)
         self.agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
-        self._collector = build(cfg.collector)(
-            env=self.env,
-            policy=self.agent.policy,
-            rollout_steps=self.steps,
-            total_frames=_ENDLESS,
-        )
+        self._collector = build_collector(cfg, self.env, self.agent, total_frames=_ENDLESS)
         self._rollouts = iter(self._collector)
         self.collect()
         self.update()  # now everything is compiled

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import torch
 
 from navrl import __version__
-from navrl.config.checks import ConfigError, require_whole
+from navrl.config.checks import ConfigError, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.envs.navigation.sim.moving_obstacles import KINDS
 from navrl.envs.navigation.worlds.pool import Difficulty
-from navrl.evaluate import play, summarise
+from navrl.run.build import build_env
+from navrl.run.device import prepare_process
+from navrl.run.episodes import play, summarise
 from navrl.run.intervals import Interval
-from navrl.run.options import check_writable, prepare_process
-from navrl.run.policies import SCRIPTED, build_env, build_policy, find_policy
+from navrl.run.policies import SCRIPTED, build_policy, find_policy
 from navrl.storage.files import to_json, write_atomically
 
 _PLANNERS = tuple(
@@ -70,7 +71,7 @@ def bench(options: argparse.Namespace) -> None:
             "no policy to fly; expected one or more; name a policy, or leave --no-planners out"
         )
     if options.json is not None:
-        check_writable(options.json, "--json")
+        require_writable(options.json, "--json")
     prepare_process(options.threads)
     rows: list[Row] = []
     sys.stdout.write(_line(("policy", "shield", "static", "moving", *_RATES, *_MEANS)))
@@ -94,7 +95,7 @@ def _rows(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
     )
     moving = config.env.sim.moving
     moving.count = max(moving.count, math.ceil(max(options.moving) / KINDS) * KINDS)
-    env = build_env(
+    env: Any = build_env(
         config, num_envs=options.num_episodes, seed=options.seed, compile_mode=options.compile
     )
     densities = [

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Action, add_actions, command_parser
 from navrl.loggers.format import printable
 from navrl.loggers.format import size as size_text
-from navrl.run.options import check_writable
-from navrl.run.policies import OUTPUTS
 from navrl.storage.checkpoint import (
     BEST,
     LATEST,
@@ -29,7 +27,7 @@ from navrl.storage.checkpoint import (
 )
 from navrl.storage.compare import Difference, describe, differing, leaves
 from navrl.storage.container import CorruptFile
-from navrl.storage.find import find, find_files
+from navrl.storage.find import OUTPUTS, find, find_files
 
 _EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
   navrl checkpoint show latest --depth 2         the contents of the newest one
@@ -136,7 +134,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    check_writable(options.output, "OUTPUT")
+    require_writable(options.output, "OUTPUT")
     _spare_runs(options.output)
     path = find(options.where, OUTPUTS)
     state = load(path)

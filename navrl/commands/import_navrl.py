@@ -14,15 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser
-from navrl.config.compose import build, compose, dotted_items, from_json, to_json
-from navrl.run.options import check_writable
-from navrl.run.policies import OUTPUTS, build_env, load_agent
+from navrl.config.compose import compose, dotted_items, from_json, to_json
+from navrl.run.build import build_agent, build_env, load_agent
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.files import write_atomically
-from navrl.storage.find import find
+from navrl.storage.find import OUTPUTS, find
 
 _EXAMPLES = """  navrl import-navrl navrl_checkpoint.pt
   navrl evaluate checkpoint=navrl_checkpoint.ckpt
@@ -67,7 +66,7 @@ def import_navrl(options: argparse.Namespace) -> None:
         )
     source = options.file if options.export is None else find(options.export, OUTPUTS)
     suffix = ".ckpt" if options.export is None else ".pt"
-    output = check_writable(options.output or Path(f"{source.stem}{suffix}"))
+    output = require_writable(options.output or Path(f"{source.stem}{suffix}"))
     if output.exists() and output.samefile(source):
         raise ConfigError(f"output = {output}; expected another file than the source; add --output")
     if options.export is None:
@@ -83,10 +82,10 @@ def _import(source: Path, output: Path) -> None:
     found = read_published(source)
     config = _config()
     env = _env(config)
-    check_published(found, published(_agent(config, env)), str(source))
+    check_published(found, published(build_agent(config, env, num_iterations=1)), str(source))
     for name, option in _GAE.items():
         config.agent[option] = _shortest(found[name])
-    agent = _agent(config, env)
+    agent = build_agent(config, env, num_iterations=1)
     install(found, agent)
     state = {
         "agent": agent.state_dict(),
@@ -111,10 +110,12 @@ def _export(source: Path, output: Path) -> None:
                 f"{source} was trained with {option} = {found}; expected "
                 f"{expected}, as in NavRL's code; train with agent=ppo_navrl to export"
             )
-    agent = _agent(config, _env(config))
+    agent = build_agent(config, _env(config), num_iterations=1)
     load_agent(agent, state, str(source))
     found = {name: tensor.clone() for name, tensor in published(agent).items()}
-    check_published(found, published(_agent(plain, _env(plain))), str(source))
+    check_published(
+        found, published(build_agent(plain, _env(plain), num_iterations=1)), str(source)
+    )
     buffer = io.BytesIO()
     torch.save(found, buffer)
     write_atomically(output, buffer.getvalue())
@@ -214,16 +215,6 @@ def _env(config: Any) -> Any:
     config = config.copy()
     config.device = "cpu"
     return build_env(config, num_envs=1, seed=0, compile_mode="off")
-
-
-def _agent(config: Any, env: Any) -> Any:
-    """Build a fresh agent of a configuration."""
-    return build(config.agent, from_checkpoint=True)(
-        observation_spec=env.observation_spec,
-        action_spec=env.action_spec,
-        device=env.device,
-        num_iterations=1,
-    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,20 +12,14 @@ from typing import Any
 
 import torch
 
-from navrl.config.checks import ConfigError, did_you_mean, require_whole
+from navrl.config.checks import ConfigError, did_you_mean, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.config.compose import group_option
-from navrl.run.options import check_writable
-from navrl.run.policies import (
-    OUTPUTS,
-    SCRIPTED,
-    build_env,
-    build_policy,
-    find_policy,
-    opponent_name,
-)
+from navrl.run.build import build_env
+from navrl.run.policies import SCRIPTED, build_policy, find_policy, opponent_name
 from navrl.storage.files import write_atomically
+from navrl.storage.find import OUTPUTS
 from navrl.view.figure import check_viz
 from navrl.view.replay import CombatReplay, NavigationReplay
 
@@ -120,7 +114,7 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(
                 f"--output {options.output}; expected a name that ends in .html; change --output"
             )
-        check_writable(options.output)
+        require_writable(options.output)
     if options.png or options.mp4:
         check_viz()
 

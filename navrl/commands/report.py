@@ -19,9 +19,8 @@ from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import read_metrics
-from navrl.run.policies import OUTPUTS
 from navrl.storage.files import to_json, write_atomically
-from navrl.storage.find import find_place
+from navrl.storage.find import OUTPUTS, find_place
 from navrl.view.html import REPORT, page
 from navrl.view.report import Run, report
 

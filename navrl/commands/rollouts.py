@@ -12,16 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Action, add_actions, command_parser
 from navrl.loggers.format import printable
 from navrl.loggers.format import size as size_text
-from navrl.run.options import check_writable
-from navrl.run.policies import OUTPUTS
 from navrl.storage.container import CorruptFile
 from navrl.storage.files import write_atomically
-from navrl.storage.find import find_files
+from navrl.storage.find import OUTPUTS, find_files
 from navrl.storage.header import Header
 from navrl.storage.rollouts import load_rollout, rollout_files, rollout_header
 
@@ -97,7 +95,7 @@ def _export(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"OUTPUT = {options.output}; expected a name that ends in .npz; change OUTPUT"
         )
-    check_writable(options.output, "OUTPUT")
+    require_writable(options.output, "OUTPUT")
     rollout = load_rollout(_newest(options.where), options.keys)
     arrays = {
         "/".join((key,) if isinstance(key, str) else key): _array(item)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.config.compose import compose
@@ -20,7 +20,7 @@ from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.params import CombatParams
 from navrl.envs.combat.sim.reach import MOST_SPEED_MPS
 from navrl.envs.combat.sim.state import CombatState, opening_state
-from navrl.run.options import check_writable, fight_params
+from navrl.run.build import combat_params
 from navrl.view.figure import check_viz
 from navrl.view.spacetime import spacetime_graph, steered, write_png
 
@@ -70,9 +70,9 @@ def spacetime(options: argparse.Namespace) -> None:
                 f"--png {options.png}; expected a name that ends in .png; change --png"
             )
         check_viz()
-        check_writable(options.png, "--png")
+        require_writable(options.png, "--png")
     config = compose("train", ["env=combat", *options.overrides])
-    params = fight_params(config)
+    params = combat_params(config)
     if params.team_size != 1:
         raise ConfigError(
             f"env.team_size = {params.team_size}; expected 1, one against one; change env.team_size"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.config.checks import ConfigError, require_whole
+from navrl.config.checks import ConfigError, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.config.compose import build, compose, group_option
@@ -21,7 +21,8 @@ from navrl.envs.combat.match import play_both_ways
 from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.core import random
 from navrl.loggers.format import duration
-from navrl.run.options import check_writable, fight_params, pick_device, prepare_process
+from navrl.run.build import combat_params
+from navrl.run.device import pick_device, prepare_process
 from navrl.run.policies import scripted_option
 from navrl.selfplay.payoff import Payoff
 from navrl.selfplay.ratings import Rating, bradley_terry
@@ -73,7 +74,7 @@ def tournament(options: argparse.Namespace) -> None:
     config = compose("train", options.overrides)
     prepare_process(config.threads)
     device = pick_device(config.device)
-    params = fight_params(config)
+    params = combat_params(config)
     scenario = build(config.env.scenario).checked()
     scenario.to(device)
     options.variants = _variants(variants)
@@ -248,7 +249,7 @@ def _check(options: argparse.Namespace) -> None:
     require_whole("seed", options.seed, least=0)
     for kind in ("json", "markdown", "svg"):
         if getattr(options, kind) is not None:
-            check_writable(getattr(options, kind), f"--{kind}")
+            require_writable(getattr(options, kind), f"--{kind}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 
 class ConfigError(ValueError):
@@ -76,3 +77,11 @@ def did_you_mean(word: str, candidates: Sequence[str]) -> str:
         if last == leaf and (name.startswith(root) or name.endswith(f".{word}"))
     ]
     return "".join(f"; did you mean '{name}'?" for name in (close or same_leaf)[:1])
+
+
+def require_writable(path: Path, option: str = "--output") -> Path:
+    """Return the path, or raise ConfigError if no file can be there: before hours of work, not after."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        written = f"{option} {path}" if option.startswith("-") else f"{option} = {path}"
+        raise ConfigError(f"{written}; expected a file in an existing folder; change {option}")
+    return path

@@ -25,8 +25,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.build import is_ours
 from navrl.config.checks import ConfigError, did_you_mean
-from navrl.config.compose import compose_all, conf_dir, dotted_items, explain, one_line, to_plain
-from navrl.run.early import listen
+from navrl.config.compose import (
+    SPELLINGS,
+    compose_all,
+    conf_dir,
+    dotted_items,
+    explain,
+    one_line,
+    to_plain,
+)
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
@@ -44,7 +51,6 @@ def run_main(function: Callable[[DictConfig], float | None], config_name: str) -
     # A warning is a sentence for the user; the source line that Python adds is not.
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
     try:
-        listen()
         _check_command_line(config_name, sys.argv[1:])
         main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=config_name)
         main(_reporting(function))()
@@ -76,7 +82,6 @@ def run_plain(
         refuse = functools.partial(_refuse_flags, each.prog, flags)
         setattr(each, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
     try:
-        listen()
         # Intermixed: words may stand before, between and after flags. Subcommands do not support it.
         parse = parser.parse_args if inner else parser.parse_intermixed_args
         return function(parse(arguments)) or 0
@@ -88,6 +93,23 @@ def run_plain(
             raise
         _report(sentence)
         return _exit_code(error)
+
+
+def split_overrides(words: Sequence[str], config_name: str) -> tuple[list[str], list[str]]:
+    """Return the words for this command, and the options of navrl train that it does not have itself."""
+    own_config, train = compose_all(config_name, ()), compose_all("train", ())
+    own = {*own_config, *own_config.hydra.runtime.choices, *SPELLINGS.get(config_name, ())}
+    groups = [folder.name for folder in conf_dir().iterdir() if folder.is_dir()]
+    others = {*train, *groups} - {"hydra"}
+    chosen = {word.partition("=")[0] for word in words}
+    mine: list[str] = []
+    overrides: list[str] = []
+    for word in words:
+        key = word.lstrip("+~").partition("=")[0]
+        root = key.partition(".")[0]
+        is_own = key in own or (root in own and root in chosen and root != "env")
+        (overrides if "=" in word and root in others and not is_own else mine).append(word)
+    return mine, overrides
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

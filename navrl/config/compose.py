@@ -23,7 +23,7 @@ from navrl.config.build import construct
 from navrl.config.checks import ConfigError, did_you_mean
 
 _ABSENT = object()
-_SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys
+SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys
 _BARE = {"evaluate": "checkpoint"}  # what a word without a key is likely to be
 _SYNONYMS = {"gamma": "discount", "lr": "learning_rate"}  # what others call it
 _RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${name:...} runs code, ${key} does not
@@ -176,8 +176,6 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
     plain = to_plain(config, resolve=False)
     del plain["hydra"]
-    if config_name == "evaluate" and _is_known(written, "train", _env_of_subject(overrides)):
-        return f"'{written}' is an option of the env; write it last, as --set {written}=..."
     homes = _homes(key, config_name) if "env" in groups else []
     if homes:
         return f"'{key}' is an option of env={', '.join(homes)}; choose another env, or leave {key}= out"
@@ -188,7 +186,7 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
         return f"'{key}' is an option of {choices}; {choose}, or leave {key}= out"
     if env and _is_known(key, config_name):
         return f"'{key}' is an option of other envs than {env[-1]}; leave it out, or choose another env"
-    spelt = dict.fromkeys((*groups, *_SPELLINGS.get(config_name, ())), "")
+    spelt = dict.fromkeys((*groups, *SPELLINGS.get(config_name, ())), "")
     known = {**spelt, **dict(dotted_items(plain))}
     place, _, leaf = key.rpartition(".")
     beside = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == place]
@@ -211,12 +209,6 @@ def _asked_by_an_option(key: str, written: str, config_name: str, overrides: Seq
     homes = _homes(key, config_name)
     of = f"is an option of env={', '.join(homes)}" if homes else "does not exist"
     return f"{asking} changes '{written}', which {of}; choose another env, or leave {asking} out"
-
-
-def _env_of_subject(overrides: Sequence[str]) -> list[str]:
-    """The env in which `navrl evaluate` is to play, as navrl train would be told."""
-    names = [override.partition("=")[2] for override in overrides if "env_name=" in override]
-    return [f"env={name}" for name in names if name in group_options("env")]
 
 
 def _homes(group: str, config_name: str) -> list[str]:

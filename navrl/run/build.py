@@ -1,8 +1,239 @@
-"""The parts of a run, and the proof for mypy that they keep navrl/contracts.py."""
+"""Builders of the env, the agent and the collector: the same ones for every command.
+
+At the end mypy proves that what navrl offers keeps the protocols of navrl/contracts.py.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from navrl.config.checks import ConfigError
+from navrl.config.compose import build, from_json, group_option
+from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy
+from navrl.curriculum.gate import means
+from navrl.envs.combat.env import CombatEnv
+from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
+from navrl.envs.combat.sim import CombatParams
+from navrl.run.device import enough_memory, pick_device, prepare_process
+from navrl.run.episodes import play
+from navrl.storage.checkpoint import check_fits, load
+from navrl.storage.find import OUTPUTS, find
+
+if TYPE_CHECKING:
+    from navrl.run.plan import Plan
+
+
+class Parts(NamedTuple):
+    """The parts of a training that learn or change."""
+
+    env: Env
+    agent: Agent
+    collector: Collector
+    curriculum: Curriculum
+
+
+def build_parts(plan: Plan) -> Parts:
+    """Build everything that a training run needs, as it was saved if the run continues one."""
+    prepare_process(plan.cfg.threads)
+    with enough_memory("num_envs", plan.cfg.num_envs):
+        env, agent, curriculum = _build_learners(plan)
+        collector = _build_run_collector(plan, env, agent, curriculum)
+    return Parts(env, agent, collector, curriculum)
+
+
+def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
+    cfg, saved = plan.cfg, plan.saved
+    untrusted = saved is not None  # then somebody else may have written env and agent
+    random.seed(cfg.seed)
+    torch.manual_seed(cfg.seed)
+    env = build_env(cfg, num_envs=cfg.num_envs, seed=cfg.seed, from_checkpoint=untrusted)
+    agent = build_agent(cfg, env, num_iterations=plan.total, from_checkpoint=untrusted)
+    agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
+    make_curriculum = build(cfg.curriculum, from_checkpoint=untrusted)
+    curriculum = make_curriculum(env=env, agent=agent, measure=partial(_measure_gate, cfg, agent))
+    allow_lag(cfg, agent)
+    if (
+        saved is not None
+    ):  # before the run is opened: a checkpoint that does not fit changes nothing
+        load_agent(agent, saved, plan.origin)
+    return env, agent, curriculum
+
+
+def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curriculum) -> Collector:
+    """Build the collector, which begins episodes of the curriculum's stage or continues the saved ones."""
+    cfg, saved = plan.cfg, plan.saved
+    if saved is not None and not plan.keeps_episodes:
+        curriculum.load_state_dict(saved["curriculum"])
+        env.set_seed(cfg.seed)
+    frames = (plan.total - plan.done) * cfg.num_envs * cfg.rollout_steps
+    collector = build_collector(cfg, env, agent, total_frames=frames)
+    if saved is not None and plan.keeps_episodes:
+        with plan.explained_misfits():
+            env.load_runtime_state(saved["env"])
+        curriculum.load_state_dict(saved["curriculum"])
+        collector.load_runtime_state(saved["collector"])
+    return collector
+
+
+def build_env(
+    cfg: DictConfig,
+    *,
+    num_envs: int,
+    seed: int,
+    first_env_id: int = 0,
+    compile_mode: str | bool | None = None,
+    from_checkpoint: bool = True,
+) -> Env:
+    """Build the env of a configuration, with the policy of an opponent that is a checkpoint."""
+    if compile_mode is not None:
+        cfg = cfg.copy()
+        with open_dict(cfg):
+            cfg.compile = compile_mode
+    device = pick_device(cfg.device)
+    make_env = build(cfg.env, from_checkpoint=from_checkpoint)
+    options = {"num_envs": num_envs, "seed": seed, "first_env_id": first_env_id}
+    env: Env = _make("env", make_env, device=device, **options)
+    install_opponent(env)
+    return env
+
+
+def build_agent(
+    cfg: DictConfig, env: Env, *, num_iterations: int, from_checkpoint: bool = True
+) -> Agent:
+    """Build the agent of a configuration for the specs of this env."""
+    agent: Agent = _make(
+        "agent",
+        build(cfg.agent, from_checkpoint=from_checkpoint),
+        observation_spec=env.observation_spec,
+        action_spec=env.action_spec,
+        device=env.device,
+        num_iterations=num_iterations,
+    )
+    return agent
+
+
+def build_collector(cfg: DictConfig, env: Env, agent: Agent, *, total_frames: int) -> Collector:
+    """Build the collector of a configuration, which collects with the policy of the agent."""
+    collector: Collector = build(cfg.collector)(
+        env=env, policy=agent.policy, rollout_steps=cfg.rollout_steps, total_frames=total_frames
+    )
+    return collector
+
+
+def load_policy(
+    cfg: DictConfig, state: Mapping[str, Any], env: Env, origin: str = "the checkpoint"
+) -> LearnedPolicy:
+    """Build the policy of a checkpoint for this env; an exported checkpoint holds nothing else."""
+    policy = build_agent(cfg, env, num_iterations=1).policy
+    weights = state["agent"]["policy"]
+    check_fits(policy.state_dict(), weights, origin)
+    policy.load_state_dict(weights)
+    return policy
+
+
+def load_agent(agent: Agent, state: Mapping[str, Any], origin: str) -> None:
+    """Load the saved state into the agent, once every name and shape was compared."""
+    for name in ("policy", "critic"):
+        check_fits(getattr(agent, name).state_dict(), state["agent"][name], origin)
+    agent.load_state_dict(state["agent"])
+
+
+def allow_lag(cfg: DictConfig, agent: Agent) -> None:
+    """Prepare the agent for the rollouts of an older version that this collector yields."""
+    if not getattr(build(cfg.collector).func, "lag", 0):
+        return
+    if cfg.strict:
+        raise ConfigError(
+            "strict = true, and rollouts of collector=pipelined are of the policy before its last update; "
+            "expected rollouts of the policy that learns; use collector=sync, or leave strict=true out"
+        )
+    agent.allow_lag()
+
+
+def combat_params(cfg: DictConfig) -> CombatParams:
+    """Build the constants of air combat, for a command that knows no other world."""
+    params = build(cfg.env.sim)
+    if not isinstance(params, CombatParams):
+        raise ConfigError(f"env={cfg.env.name} is no air combat; expected env=combat; change env")
+    return params.checked()
+
+
+def resolve_opponent(cfg: DictConfig) -> None:
+    """Replace the checkpoint of an opponent by its file: "latest" changes as soon as this run saves."""
+    reference = OmegaConf.select(cfg, "opponent.checkpoint")
+    if reference is not None:
+        with _errors_of_opponent(reference):
+            cfg.opponent.checkpoint = str(find(str(reference), OUTPUTS))
+
+
+def install_opponent(env: Env) -> None:
+    """Give an opponent that is a checkpoint its policy, which observes and acts as it was trained to."""
+    if not (isinstance(env, CombatEnv) and isinstance(env.opponent, Frozen)):
+        return
+    opponent = env.opponent
+    with _errors_of_opponent(opponent.checkpoint), torch.random.fork_rng(devices=[]):
+        state = load(find(opponent.checkpoint, OUTPUTS))
+        cfg = from_json(state["config"])
+        if cfg.env.name != env.name:
+            raise ConfigError(f"it is a run of env={cfg.env.name}, not {env.name}")
+        if cfg.env.team_size != env.team_size:
+            raise ConfigError(
+                f"it plays {cfg.env.name} with {cfg.env.team_size} a side; expected {env.name} "
+                f"with {env.team_size}"
+            )
+        with open_dict(cfg):
+            cfg.opponent = group_option(
+                "opponent", "straight"
+            )  # specs need an env with any opponent
+            cfg.device = str(env.device)
+        own_env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
+        policy: Any = load_policy(cfg, state, own_env)
+        adapter = PolicyAdapter(
+            observation=build(cfg.env.observation, from_checkpoint=True),
+            action=build(cfg.env.action, from_checkpoint=True),
+            compile_mode=env.compile_mode,
+        )
+        adapter.prepare(env.params, env.device)
+        opponent.install(policy.requires_grad_(False), adapter)
+
+
+def _measure_gate(cfg: DictConfig, agent: Agent, env: Any) -> dict[str, float]:
+    """Return means over one episode of every env, always the same episodes; draws no random number."""
+    with env.other_episodes(cfg.eval_seed):
+        ends = play(env, agent.policy, deterministic=True)
+    return means(ends, env.rate_names, env.lesson_names["opponents"])
+
+
+def _make(part: str, make: Callable[..., Any], **arguments: Any) -> Any:
+    """Call a partial of a configuration, unless it comes from a checkpoint with other options."""
+    try:
+        inspect.signature(make).bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(
+            f"the checkpoint was saved by another version of navrl, whose {part} had other options: {error}; "
+            "use that version, or train again"
+        ) from error
+    return make(**arguments)
+
+
+@contextlib.contextmanager
+def _errors_of_opponent(reference: str) -> Iterator[None]:
+    """Name the option in errors about the checkpoint of an opponent."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ConfigError(
+            f"opponent.checkpoint = {reference}: {error}; change opponent.checkpoint"
+        ) from error
+
 
 if TYPE_CHECKING:
     from navrl import collectors, contracts, curriculum, loggers, storage

@@ -1,4 +1,4 @@
-"""The run directory: what was started, with what, by whom, and how it ended."""
+"""The run directory: lock, configuration, environment, status, and the link outputs/latest."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder that holds this run's checkpoints."""
+        """Return the folder of this run's checkpoints."""
         return self.path / "checkpoints"
 
     def set_status(self, state: State, *, reason: str = "", frames: int | None = None) -> None:
-        """Replace status.json atomically; `frames` are those made, unless others are to be told."""
+        """Replace status.json atomically; `frames` are those made, unless others are given."""
         self._state = state
         status = {
             "state": state,
@@ -80,7 +80,7 @@ class RunDirectory:
         write_atomically(self.path / "status.json", to_json(status, indent=2) + "\n")
 
     def close(self) -> None:
-        """Give up the lock; a run that never said how it ended counts as finished."""
+        """Release the lock; a run without any other end counts as finished."""
         if self._lock < 0:
             return
         if self._state == "running":
@@ -136,7 +136,7 @@ class RunDirectory:
 
 
 def has_finished(path: Path) -> bool:
-    """Whether the run in that folder came to its end, the final evaluation included."""
+    """Return whether the run in that folder has finished, the final evaluation included."""
     try:
         status = json.loads((path / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -176,7 +176,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path) -> int:
-    """A descriptor that holds the exclusive lock; the error names the pid that has it."""
+    """Return a descriptor that holds the exclusive lock; the error names the pid that has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

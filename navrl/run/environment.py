@@ -1,4 +1,4 @@
-"""Where a run came from: versions, commit, machine and command line."""
+"""The environment of a run: versions, commit, machine and command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CORE_PACKAGES = ("torch", "torchrl", "tensordict", "hydra-core", "omegaconf", "w
 
 
 def describe_environment(device: str) -> dict[str, Any]:
-    """Versions, commit, machine and command line; no environment variable, hence no secret."""
+    """Return versions, commit, machine and command line; no environment variable, hence no secret."""
     import torch  # here, so that `navrl doctor` can also report a torch that does not import
 
     return {
@@ -33,7 +33,7 @@ def describe_environment(device: str) -> dict[str, Any]:
 
 
 def package_version(name: str) -> str | None:
-    """The installed version of a distribution, or None when it is absent."""
+    """Return the installed version of a distribution, or None if it is absent."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -41,7 +41,7 @@ def package_version(name: str) -> str | None:
 
 
 def git_state(root: Path) -> dict[str, Any] | None:
-    """Commit and dirty flag of the checkout at `root`, or None outside of one."""
+    """Return commit and dirty flag of the checkout at `root`, or None outside of one."""
     if not (root / ".git").exists():  # else git would find some checkout around site-packages
         return None
     commit = _git(root, "rev-parse", "HEAD")
@@ -52,7 +52,7 @@ def git_state(root: Path) -> dict[str, Any] | None:
 
 
 def cpu_model() -> str:
-    """The processor's name as the system reports it."""
+    """Return the name of the processor as the system reports it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

@@ -1,18 +1,80 @@
-"""What the episodes that ended in a rollout were like."""
+"""Statistics of episodes: play one in every env and summarise them, or summarise those of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
+from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.contracts import Env
-from navrl.run.intervals import wilson
+from navrl.contracts import Env, Policy
+from navrl.run.intervals import Interval, mean_interval, wilson
+
+
+@torch.no_grad()
+def play(env: Env, policy: Policy, *, deterministic: bool) -> dict[str, list[float]]:
+    """Play one episode in every env; return its statistics at the end, by name, one number per env."""
+    mode = ExplorationType.DETERMINISTIC if deterministic else ExplorationType.RANDOM
+    tensordict = env.reset()
+    ends = torch.zeros_like(tensordict.get("episode"))
+    running = torch.ones_like(tensordict.get("done"))
+    with set_exploration_type(mode):
+        while bool(running.any()):
+            stepped, tensordict = env.step_and_maybe_reset(policy(tensordict))
+            ended = stepped.get(("next", "done")) & running
+            ends = torch.where(ended, stepped.get(("next", "episode")), ends)
+            running = running & ~ended
+    rows = ends.t().tolist()
+    return dict(zip(env.episode_keys, rows, strict=True))
+
+
+def summarise(
+    ends: Mapping[str, list[float]],
+    rates: Sequence[str],
+    counted_when: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Interval]:
+    """Return means with 95 % intervals: Wilson's for the named rates, else Student's t.
+
+    A statistic in `counted_when` is averaged over the episodes in which the rate named there is 1.
+    """
+    found: dict[str, Interval] = {}
+    for name, values in ends.items():
+        if name.startswith("_"):
+            continue  # a label, which has no mean
+        if name in rates:
+            found[name] = wilson(sum(values), len(values))
+            continue
+        counted = values
+        if name in counted_when:
+            happened = ends[counted_when[name]]
+            counted = [value for value, rate in zip(values, happened, strict=True) if rate]
+        interval = mean_interval(counted)
+        signed = name == "return" or name.startswith("reward_") or min(values, default=0.0) < 0.0
+        found[name] = interval if signed else interval.above_zero()
+    return found
+
+
+def table(metrics: Mapping[str, Interval]) -> str:
+    """Return aligned text, one metric per line."""
+    width = max(len(name) for name in metrics)
+    lines = [f"  {'metric':<{width}} {'mean':>10}   95 % interval"]
+    lines += [
+        f"  {name:<{width}} {m.mean:>10.4f}   {m.low:.4f} .. {m.high:.4f}"
+        if m.n
+        else f"  {name:<{width}} {'-':>10}   -"
+        for name, m in metrics.items()
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def episode_sums(rollout: TensorDictBase) -> Tensor:
-    """Number of ended episodes, then the sum of each statistic over them; on its way to the host.
+    """Return the number of ended episodes and the sum of each statistic over them, copied to the host.
 
-    Ask before the update and read after it: the update's one read of the device then waits for this copy
-    too, and reading costs no synchronisation of its own.
+    Call it before the update and read it after: the update's one read of the device then waits for this
+    copy too, so that reading costs no synchronisation of its own.
     """
     done = rollout.get(("next", "done"))
     sums = torch.where(done, rollout.get(("next", "episode")), 0.0).sum((0, 1))
@@ -20,7 +82,7 @@ def episode_sums(rollout: TensorDictBase) -> Tensor:
 
 
 def episode_metrics(env: Env, counted: Tensor) -> dict[str, float]:
-    """Means over the ended episodes, by name; only their count when there are none."""
+    """Return means over the ended episodes, by name; only their count if none ended."""
     count, *totals = counted.tolist()
     metrics = {"episode/count": count}
     if count == 0:

@@ -1,4 +1,4 @@
-"""eval_every: who plays the evaluations of a run, the loop itself or a process of its own beside it."""
+"""Evaluations of a run: in the loop, in a process beside it (eval_async), and the final one."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import subprocess
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection, Pipe
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
-from navrl.config.compose import from_json, to_json
-from navrl.evaluate import measure
-from navrl.run.options import prepare_process
-from navrl.run.policies import build_env, build_policy
+from navrl.config.checks import ConfigError
+from navrl.config.compose import from_json, group_option, to_json
+from navrl.contracts import Agent, Note, Policy
+from navrl.run.build import build_env, load_policy
+from navrl.run.device import prepare_process
+from navrl.run.episodes import play, summarise
 
 _WORKER = "from navrl.run.evaluation import serve; serve()"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _READY = "ready"
-_MOST_REQUESTS = (
-    16  # before the loop waits after all: their weights take memory, and room in checkpoints
-)
+# Before the loop waits after all: their weights take memory, and room in checkpoints.
+_MOST_REQUESTS = 16
 _NICENESS = 10  # training comes first where there are fewer cores than processes
 
 
 class Result(NamedTuple):
-    """What an evaluation found, and the row that it belongs to."""
+    """The metrics of an evaluation, and the row that they belong to."""
 
     metrics: dict[str, float]
     iteration: int
@@ -42,50 +42,112 @@ class Result(NamedTuple):
 
 
 class EvaluationFailed(RuntimeError):  # noqa: N818 (it says what it is without a suffix)
-    """The process beside the loop could not evaluate; the message is one sentence for the user."""
+    """The error of the evaluating process, in one sentence for the user."""
 
 
-class Examiner:
-    """The loop evaluates, and waits."""
+def evaluation_config(config: DictConfig, changes: Mapping[str, Any]) -> DictConfig:
+    """Return the configuration with `changes`, and with the openings and held-out worlds of evaluations."""
+    config = config.copy()
+    for group, options in changes.items():
+        if group not in config:
+            raise ConfigError(
+                f"env '{config.env.name}' has no {group}; leave {group}= out, or choose another env"
+            )
+        with open_dict(config):
+            config[group] = options
+    if "scenario" in config and config.eval_scenario is not None:
+        with open_dict(config):
+            config.scenario = group_option("scenario", config.eval_scenario)
+    if "held_out" in config.env:
+        config.env.held_out = True
+    return config
+
+
+def measure(
+    cfg: DictConfig, policy: Policy, changes: Mapping[str, Any], *, seed: int
+) -> dict[str, float]:
+    """Return eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
+    config = evaluation_config(cfg, changes)
+    env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off")
+    with torch.random.fork_rng([env.device] if env.device.type == "cuda" else []):
+        torch.manual_seed(seed)  # of policies that draw even where others take the best
+        ends = play(env, policy, deterministic=True)
+    summary = summarise(ends, env.rate_names, env.counted_when)
+    found = {f"eval/{name}": interval.mean for name, interval in summary.items() if interval.n}
+    objective = summary[env.objective]
+    name = f"eval/{env.objective}"
+    return found | {f"{name}_low": objective.low, f"{name}_high": objective.high}
+
+
+def final_evaluation(cfg: DictConfig, agent: Agent, note: Note) -> dict[str, float]:
+    """Return eval/<opponent>/<statistic> for every name in eval_opponents, and print a line for each.
+
+    An env without opponents is played once, under the name of the env. The episodes are others than those
+    of eval_seed, on which lessons were passed and `best` was chosen.
+    """
+    trials: dict[str, dict[str, Any]] = {str(cfg.env.name): {}}
+    if "opponent" in cfg:
+        trials = {name: {"opponent": group_option("opponent", name)} for name in cfg.eval_opponents}
+    final: dict[str, float] = {}
+    for name, changes in trials.items():
+        found = measure(cfg, agent.policy, changes, seed=cfg.eval_seed + 1)
+        final |= {key.replace("eval/", f"eval/{name}/", 1): value for key, value in found.items()}
+        text = " | ".join(
+            f"{key.removeprefix('eval/')} {value:.3f}{_bounds(key, found)}"
+            for key, value in found.items()
+            if "reward_" not in key and not key.endswith(("_low", "_high"))
+        )
+        note(f"{'against' if changes else 'in'} {name:<9} {text}   ({cfg.eval_episodes} episodes)")
+    return final
+
+
+def _bounds(key: str, found: Mapping[str, float]) -> str:
+    """Return the 95 % interval in brackets, or nothing if there is none."""
+    low, high = (found.get(f"{key}_{side}") for side in ("low", "high"))
+    return "" if low is None or high is None else f" ({low:.3f}..{high:.3f})"
+
+
+class Evaluations:
+    """Evaluations in the training process, which waits for them."""
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
 
     def due(self, iteration: int) -> bool:
-        """Whether this iteration's policy is to be evaluated."""
+        """Return whether the policy of this iteration is to be evaluated."""
         return bool(self.cfg.eval_every) and iteration % self.cfg.eval_every == 0
 
-    def examine(self, agent: Any, *, iteration: int, frames: int) -> dict[str, float]:
-        """What is known at once."""
-        found = measure(self.cfg, agent, {}, seed=self.cfg.eval_seed)
+    def evaluate(self, agent: Agent, *, iteration: int, frames: int) -> dict[str, float]:
+        """Evaluate the policy; return the metrics that are known at once."""
+        found = measure(self.cfg, agent.policy, {}, seed=self.cfg.eval_seed)
         return found | _labelled(agent.policy.version)
 
     def results(self) -> Iterator[Result]:
-        """What has become known of earlier iterations since this was asked last."""
+        """Yield results of earlier iterations that have arrived since the last call."""
         return iter(())
 
-    def rest(self, tell: Callable[[str], None]) -> Iterator[Result]:
-        """What is still to come, when it comes."""
+    def rest(self, note: Note) -> Iterator[Result]:
+        """Yield the results that are still to come."""
         return iter(())
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """What a run that goes on has to evaluate still."""
+        """Return the evaluations that a resumed run has to make."""
         return []
 
-    def load_state_dict(self, state: list[dict[str, Any]], tell: Callable[[str], None]) -> None:
-        """Say what comes to nothing: another process began it."""
+    def load_state_dict(self, state: list[dict[str, Any]], note: Note) -> None:
+        """Report the evaluations that were under way and are dropped."""
         for each in state:
-            tell(f"frame {each['frames']:,} is not evaluated, because eval_async is off by now")
+            note(f"frame {each['frames']:,} is not evaluated, because eval_async is off by now")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is under way."""
+        """Do nothing."""
 
 
 class _Request(NamedTuple):
-    """An evaluation to make."""
+    """The copy of a policy to evaluate."""
 
     iteration: int
     frames: int
@@ -93,8 +155,8 @@ class _Request(NamedTuple):
     weights: dict[str, Tensor]
 
 
-class AsideExaminer(Examiner):
-    """eval_async=true: a process evaluates copies of the weights, one by one, while training goes on.
+class AsyncEvaluations(Evaluations):
+    """Evaluations in a process of their own, one after another, while training goes on (eval_async=true).
 
     A thread would share the interpreter, torch's random numbers and the exploration mode with training.
     Requests wait on this side of the pipe until the process listens, so that sending never blocks; what is
@@ -104,7 +166,7 @@ class AsideExaminer(Examiner):
     def __init__(self, cfg: DictConfig) -> None:
         super().__init__(cfg)
         self._requests: deque[_Request] = deque()  # the first one may be under way
-        self._listens = False
+        self._ready = False
         self._pipe, theirs = Pipe()
         with (
             theirs,
@@ -116,8 +178,8 @@ class AsideExaminer(Examiner):
             )
         self._pipe.send(to_json(cfg))
 
-    def examine(self, agent: Any, *, iteration: int, frames: int) -> dict[str, float]:
-        """Nothing yet: a copy of the weights takes its place in the queue."""
+    def evaluate(self, agent: Agent, *, iteration: int, frames: int) -> dict[str, float]:
+        """Queue a copy of the weights; return nothing yet."""
         policy = agent.policy
         weights = {name: value.detach().clone() for name, value in policy.state_dict().items()}
         self._requests.append(_Request(iteration, frames, policy.version, weights))
@@ -126,57 +188,57 @@ class AsideExaminer(Examiner):
         return {}
 
     def results(self) -> Iterator[Result]:
-        """What has arrived; without waiting, unless evaluations are far behind."""
+        """Yield what has arrived, without waiting unless evaluations are far behind."""
         with _plain_errors(self._process):
             while self._pipe.poll(None if len(self._requests) > _MOST_REQUESTS else 0.0):
                 yield from self._received()
 
-    def rest(self, tell: Callable[[str], None]) -> Iterator[Result]:
-        """What is under way and what waits, however long it takes."""
+    def rest(self, note: Note) -> Iterator[Result]:
+        """Yield what is under way and what is queued, however long it takes."""
         number = len(self._requests)
         if number:
             named = f"{number} evaluations of" if number > 1 else "1 evaluation of an"
-            tell(f"waiting for {named} earlier polic{'ies' if number > 1 else 'y'}")
+            note(f"waiting for {named} earlier polic{'ies' if number > 1 else 'y'}")
         with _plain_errors(self._process):
             while self._requests:
                 yield from self._received()
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """All requests, with their weights."""
+        """Return all requests, with their weights."""
         return [request._asdict() for request in self._requests]
 
-    def load_state_dict(self, state: list[dict[str, Any]], tell: Callable[[str], None]) -> None:
-        """Put them into the queue again."""
+    def load_state_dict(self, state: list[dict[str, Any]], note: Note) -> None:
+        """Queue the requests again."""
         self._requests.extend(_Request(**each) for each in state)
 
     def __exit__(self, *_: object) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()
 
     def _begin(self) -> None:
-        """Send the first request to a process that listens for one."""
-        if self._listens and self._requests:
-            self._listens = False
+        """Send the first request if the process is ready for one."""
+        if self._ready and self._requests:
+            self._ready = False
             with io.BytesIO() as content:
                 torch.save(self._requests[0].weights, content)
                 self._pipe.send_bytes(content.getbuffer())
 
     def _received(self) -> Iterator[Result]:
-        """The next message: the process listens at last, has a result, or failed."""
+        """Receive the next message: the process is ready, has a result, or failed."""
         message = self._pipe.recv()
         if isinstance(message, dict):
             done = self._requests.popleft()
             yield Result(message | _labelled(done.version), done.iteration, done.frames)
         elif message != _READY:
             raise EvaluationFailed(f"an evaluation failed: {message}")
-        self._listens = True
+        self._ready = True
         self._begin()
 
 
 def serve() -> None:
-    """The process beside the loop: weights in, metrics out, until nobody is at the other end of the pipe."""
+    """Receive weights and send metrics until the pipe is closed: the main function of the process."""
     os.nice(_NICENESS)
     with Connection(int(sys.argv[1])) as pipe, contextlib.suppress(EOFError, OSError):
         try:
@@ -191,18 +253,18 @@ def serve() -> None:
 def _serve(pipe: Connection) -> None:
     cfg = from_json(pipe.recv())
     prepare_process(cfg.threads)
-    home = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
+    env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
     pipe.send(_READY)
     while True:
         weights = torch.load(io.BytesIO(pipe.recv_bytes()), weights_only=True)
-        policy = build_policy("", cfg, {"agent": {"policy": weights}}, home)
-        pipe.send(measure(cfg, SimpleNamespace(policy=policy), {}, seed=cfg.eval_seed))
+        policy = load_policy(cfg, {"agent": {"policy": weights}}, env)
+        pipe.send(measure(cfg, policy, {}, seed=cfg.eval_seed))
 
 
-def examiner(cfg: DictConfig) -> Examiner:
-    """Whoever evaluates in a run with these options."""
-    aside = bool(cfg.eval_every) and cfg.eval_async
-    return AsideExaminer(cfg) if aside else Examiner(cfg)
+def evaluations_of(cfg: DictConfig) -> Evaluations:
+    """Return the evaluations of a run with these options."""
+    beside = bool(cfg.eval_every) and cfg.eval_async
+    return AsyncEvaluations(cfg) if beside else Evaluations(cfg)
 
 
 def _labelled(version: int) -> dict[str, float]:
@@ -211,7 +273,7 @@ def _labelled(version: int) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _plain_errors(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A pipe that nobody is at the other end of, in one sentence."""
+    """Turn a pipe without another end into one sentence."""
     try:
         yield
     except (EOFError, ConnectionError) as error:
@@ -223,7 +285,7 @@ def _plain_errors(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _blocked(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
-    """While open, these signals wait; who is started meanwhile never gets them."""
+    """Block these signals while open; a process started meanwhile inherits the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield

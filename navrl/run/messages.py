@@ -1,4 +1,4 @@
-"""What the train command tells its user before, after and when interrupted."""
+"""Messages of the train command: before the loop, after it, and when interrupted."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ from navrl.envs.core.compiling import Compilation
 from navrl.run.directory import has_finished
 
 
-def banner(cfg: Any, learners: Any, run: Path, num_iterations: int) -> str:
-    """What is about to run, on what, and where to."""
+def banner(cfg: Any, parts: Any, run: Path, num_iterations: int) -> str:
+    """Return the first lines of a run: sizes, device, curriculum, folder."""
     frames = cfg.num_envs * cfg.rollout_steps
     compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
-    lessons = f"{learners.curriculum.summary}\n" if learners.curriculum.summary else ""
+    lessons = f"{parts.curriculum.summary}\n" if parts.curriculum.summary else ""
     return (
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
         f"{frames} frames an iteration, {num_iterations} iteration{'s' * (num_iterations > 1)}\n"
-        f"device {learners.env.device}, threads {torch.get_num_threads()}, "
-        f"{learners.agent.precision}, "
+        f"device {parts.env.device}, threads {torch.get_num_threads()}, "
+        f"{parts.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
         f"{lessons}{_horizon(cfg)}writing to {_short(run)}"
     )
 
 
-def first_iteration(age_s: float, compilations: Sequence[Compilation]) -> str:
-    """How long it took to get here, and which part of it was compiling."""
-    took: dict[str, float] = {}
-    for each in compilations:
-        took[each.name] = took.get(each.name, 0.0) + each.seconds
-    parts = " and ".join(f"{name} in {seconds:.1f} s" for name, seconds in took.items())
-    kept = all(each.cached for each in compilations)
-    where = "kept by an earlier run" if kept else "now kept for later runs"
-    return f"first iteration done after {age_s:.0f} s; compiled {parts}, {where}"
+def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
+    """Return how long the first iteration took, and which part of that was compiling."""
+    durations: dict[str, float] = {}
+    for compilation in compilations:
+        durations[compilation.name] = durations.get(compilation.name, 0.0) + compilation.seconds
+    compiled = " and ".join(f"{name} in {duration:.1f} s" for name, duration in durations.items())
+    cached = all(compilation.cached for compilation in compilations)
+    where = "kept by an earlier run" if cached else "now kept for later runs"
+    return f"first iteration done after {seconds:.0f} s; compiled {compiled}, {where}"
 
 
-def going_on(start: Any, changed: str) -> str:
-    """What was restored, what was not, and the options that are other ones now."""
+def going_on(plan: Any, changed: str) -> str:
+    """Return what was restored, what was not, and which options differ from the saved ones."""
     options = f"\nchanged against the saved run: {changed}" if changed else ""
-    place = f"going on from {_short(Path(start.origin))}, iteration {start.done}, frame {start.frames:,}"
-    if start.keeps_episodes:
+    place = (
+        f"going on from {_short(Path(plan.origin))}, iteration {plan.done}, frame {plan.frames:,}"
+    )
+    if plan.keeps_episodes:
         return f"{place}: everything is restored{options}"
-    then, now = start.saved["config"]["num_envs"], start.cfg.num_envs
+    then, now = plan.saved["config"]["num_envs"], plan.cfg.num_envs
     return (
         f"{place}: weights, optimiser, counters, curriculum and random numbers are restored; the episodes "
         f"under way are not (num_envs was {then}, is {now}): every env begins a new one{options}"
@@ -56,7 +58,7 @@ def going_on(start: Any, changed: str) -> str:
 
 
 def _horizon(cfg: Any) -> str:
-    """How far ahead the discount looks, where a decision is not as long as it is meant for."""
+    """Return how far ahead the discount looks, if env.sim.time_scale stretches a decision."""
     scale = float(cfg.env.get("sim", {}).get("time_scale", 1.0))
     discount = cfg.agent.discount
     if scale == 1.0 or not 0.0 < discount < 1.0:
@@ -70,7 +72,7 @@ def _horizon(cfg: Any) -> str:
 
 
 def next_commands(run: Path, frames: int) -> str:
-    """Commands to copy: measure it, train it for as many frames again."""
+    """Return commands to copy: evaluate the run, train it for as many frames again."""
     place = shlex.quote(_short(run))
     if not _has_saved(run):
         return "nothing was saved, because of checkpoint=none"
@@ -82,7 +84,7 @@ def next_commands(run: Path, frames: int) -> str:
 
 
 def interrupted(run: Path, *, complete: bool) -> str:
-    """How to go on from what the interruption left."""
+    """Return the command that continues an interrupted run."""
     place = shlex.quote(_short(run))
     if not _has_saved(run):
         return "stopped; nothing was saved, because of checkpoint=none"
@@ -92,7 +94,7 @@ def interrupted(run: Path, *, complete: bool) -> str:
 
 
 def unmeasured(run: Path) -> str:
-    """A line for a complete run that was stopped or killed in its final evaluation, else nothing."""
+    """Return a line for a complete run that was stopped in its final evaluation, else nothing."""
     return "" if has_finished(run) else f"{interrupted(run, complete=True)}\n"
 
 
@@ -101,14 +103,14 @@ def _has_saved(run: Path) -> bool:
 
 
 def _short(path: Path) -> str:
-    """Relative to the working directory where that is shorter to read."""
+    """Return the path, relative to the working directory if it is inside."""
     absolute = path.absolute()
     inside = absolute.is_relative_to(Path.cwd())
     return str(absolute.relative_to(Path.cwd()) if inside else absolute)
 
 
 def _python() -> str:
-    """This interpreter as the user would type it here."""
+    """Return this interpreter as the user would type it here."""
     if shutil.which("python") == sys.executable:  # its environment is active
         return "python"
     return shlex.quote(_short(Path(sys.executable)))

@@ -1,11 +1,14 @@
-"""From what a run begins: how far it has come, how far it goes, and in which folder."""
+"""The plan of a run: fresh, resumed or branched; how far it has come, how far it goes, in which folder."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,47 +16,147 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require_flag, require_whole
 from navrl.config.compose import group_option
-from navrl.run.options import MOST_ENVS, check_whole
-from navrl.run.policies import OUTPUTS
-from navrl.storage.checkpoint import load
-from navrl.storage.find import find
+from navrl.config.resumed import LOCAL, resumed
+from navrl.contracts import Env
+from navrl.envs.core.compiling import compilations
+from navrl.run import messages
+from navrl.run.build import resolve_opponent
+from navrl.run.device import MOST_ENVS
+from navrl.storage.checkpoint import checkpoint_files, load
+from navrl.storage.find import OUTPUTS, find
 
+AUTO = "auto"
 _SAVED = (
     *("agent", "env", "collector", "curriculum", "loggers", "rng"),
     *("iteration", "frames", "config", "choices"),
 )
+_NOT_THE_RUN = ("restarts", "console")  # how a run is started and shown, not what it is
+# Any other resume= makes a branch, which is another run.
+_FROM_NOTHING = (f"resume={AUTO}", "resume=null")
 
 
-class Start(NamedTuple):
-    """From what a run begins, and how far it goes."""
+class RunComplete(ConfigError):  # noqa: N818 (it says what it is without a suffix)
+    """The error of a run that has nothing left to train."""
+
+
+class Plan(NamedTuple):
+    """The beginning and the end of a run."""
 
     cfg: DictConfig
-    choices: dict[str, Any]  # the option of every group
-    saved: dict[str, Any] | None  # the state to go on from
-    origin: str  # where that was read
+    choices: dict[str, Any]  # the chosen option of every group
+    path: Path  # the run directory
+    overrides: list[str]  # of the command line
+    saved: dict[str, Any] | None  # the state to continue from
+    origin: str  # the file that holds it
     done: int  # iterations made before
     total: int  # iterations of the whole run
     frames: int  # made before
+    started: float = 0.0  # on time.monotonic's clock
 
     @property
     def total_frames(self) -> int:
-        """Frames of the whole run."""
+        """Return the frames of the whole run."""
         return self.frames + (self.total - self.done) * self.cfg.num_envs * self.cfg.rollout_steps
 
     @property
     def keeps_episodes(self) -> bool:
-        """Whether the episodes under way go on: they are those of as many envs as there were."""
+        """Return whether the episodes under way continue: there must be as many envs as before."""
         return self.saved is not None and self.saved["config"]["num_envs"] == self.cfg.num_envs
 
+    @property
+    def evaluates_in_loop(self) -> bool:
+        """Return whether an iteration may end with an evaluation, which takes its time."""
+        waits = bool(self.cfg.eval_every) and not self.cfg.eval_async
+        return waits or "check_every" in self.cfg.curriculum
 
-class RunComplete(ConfigError):  # noqa: N818 (it says what it is without a suffix)
-    """There is nothing left to train."""
+    @property
+    def latest_link(self) -> Path | None:
+        """Return outputs/latest for a single run in outputs/; sweeps and folders elsewhere leave it alone."""
+        single = HydraConfig.get().mode is not RunMode.MULTIRUN
+        inside = self.path.absolute().is_relative_to(OUTPUTS.absolute())
+        return OUTPUTS / "latest" if single and inside else None
+
+    def score(self, env: Env, metrics: Mapping[str, float]) -> float | None:
+        """Return the number by which `best` is chosen within a stage.
+
+        It is of the evaluation if the loop waits for one, else of the training episodes.
+        """
+        source = "eval" if self.cfg.eval_every and not self.cfg.eval_async else "episode"
+        return metrics.get(f"{source}/{env.objective}")
+
+    @contextlib.contextmanager
+    def explained_misfits(self) -> Iterator[None]:
+        """Name the options that changed, if the saved episodes do not fit the env."""
+        try:
+            yield
+        except ValueError as error:
+            # ${opponent} and others
+            groups = re.findall(r"\$\{(\w+)", str(OmegaConf.to_container(self.cfg.env)))
+            changes = [
+                word for word in self.overrides if re.split(r"[.=]", word)[0] in {"env", *groups}
+            ]
+            blamed = [word for word in changes if not word.startswith("scenario")]  # has no memory
+            if not blamed:
+                raise
+            raise ConfigError(
+                f"{' '.join(blamed)} changes what an env remembers of its episodes; expected what the run "
+                f"was saved with; leave {' '.join(blamed)} out, or start a new run without resume="
+            ) from error
 
 
-def saved_run(checkpoint: Path) -> dict[str, Any]:
-    """The state of a run, with all that going on needs."""
+def plan_run(cfg: DictConfig) -> Plan | None:
+    """Return the plan of this command's run, or None if resume=auto finds it complete."""
+    started = time.monotonic()
+    compilations.clear()  # of an earlier job in this process
+    require_flag("profile", cfg.profile)
+    hydra = HydraConfig.get()
+    overrides, choices = list(hydra.overrides.task), dict(hydra.runtime.choices)
+    automatic, saved = cfg.resume == AUTO, None
+    path, checkpoint, new = _origin(cfg, Path(hydra.runtime.output_dir), overrides)
+    if checkpoint is not None:
+        saved = _load_run(checkpoint)
+        cfg = resumed(saved["config"], saved["choices"], cfg, new, choices)
+        choices = saved["choices"]
+    resolve_opponent(cfg)
+    try:
+        progress = _iterations(cfg, saved)
+    except RunComplete as complete:
+        if not automatic:
+            raise
+        sys.stdout.write(f"{complete}\n{messages.unmeasured(path)}")
+        return None
+    origin = str(checkpoint or "nothing")
+    return Plan(cfg, choices, path, overrides, saved, origin, *progress, started)
+
+
+@contextlib.contextmanager
+def removed_on_error() -> Iterator[None]:
+    """Remove the empty folder that Hydra made, if the run does not begin."""
+    path = Path(HydraConfig.get().runtime.output_dir)
+    try:
+        yield
+    except (ValueError, OSError):
+        remove_if_empty(path)
+        raise
+    except KeyboardInterrupt:
+        remove_if_empty(path)
+        raise KeyboardInterrupt("nothing was trained, nothing saved") from None
+
+
+def remove_if_empty(path: Path) -> None:
+    """Remove a folder that holds nothing, and the folders of outputs/ that are empty without it."""
+    outputs = OUTPUTS.absolute()
+    with contextlib.suppress(OSError):  # a folder that holds anything stays, and all above it
+        path.rmdir()
+        for folder in path.absolute().parents:
+            if folder.is_relative_to(outputs):
+                folder.rmdir()
+
+
+def _load_run(checkpoint: Path) -> dict[str, Any]:
+    """Return the state of a run, or raise if something that continuing needs is missing."""
     saved = load(checkpoint)
     missing = [name for name in _SAVED if name not in saved]
     if missing:
@@ -64,18 +167,21 @@ def saved_run(checkpoint: Path) -> dict[str, Any]:
     return saved
 
 
-def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int, int]:
-    """Iterations done, in all, and frames done; raises about what would only fail hours later."""
-    check_whole(cfg, "num_envs", "eval_episodes", least=1, most=MOST_ENVS)
-    check_whole(cfg, "rollout_steps", "total_frames", least=1)
-    check_whole(cfg, "seed", "eval_seed", "eval_every", least=0)
+def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int, int]:
+    """Return iterations done, iterations in all, and frames done; check what would only fail hours later."""
+    for name in ("num_envs", "eval_episodes"):
+        require_whole(name, cfg[name], 1, MOST_ENVS)
+    for name in ("rollout_steps", "total_frames"):
+        require_whole(name, cfg[name], 1)
+    for name in ("seed", "eval_seed", "eval_every"):
+        require_whole(name, cfg[name], 0)
     if cfg.eval_async not in (True, False) or (cfg.eval_async and not cfg.eval_every):
         raise ConfigError(
             f"eval_async = {cfg.eval_async} with eval_every = {cfg.eval_every}; expected false, or true and "
             "some iterations between evaluations; change eval_async or eval_every"
         )
     if "opponent" in cfg:
-        _check_examination(cfg)
+        _check_final_evaluation(cfg)
     frames_per_iteration = cfg.num_envs * cfg.rollout_steps
     done, frames = (0, 0) if saved is None else (saved["iteration"], saved["frames"])
     total = done + math.ceil((cfg.total_frames - frames) / frames_per_iteration)
@@ -87,7 +193,7 @@ def iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int,
     return done, total, frames
 
 
-def _check_examination(cfg: DictConfig) -> None:
+def _check_final_evaluation(cfg: DictConfig) -> None:
     """Raise about opponents and openings that the final evaluation would not find."""
     if isinstance(cfg.eval_opponents, str):
         raise ConfigError(
@@ -95,9 +201,8 @@ def _check_examination(cfg: DictConfig) -> None:
             f"[{cfg.eval_opponents}]"
         )
     for opponent in cfg.eval_opponents:
-        if "checkpoint" in group_option(
-            "opponent", opponent
-        ):  # who "latest" is changes while the run saves
+        # "latest" is another checkpoint as soon as the run saves
+        if "checkpoint" in group_option("opponent", opponent):
             raise ConfigError(
                 f"eval_opponents = {list(cfg.eval_opponents)}; expected scripted pilots; measure against a "
                 "policy with `navrl evaluate opponent=checkpoint`; change eval_opponents"
@@ -106,48 +211,100 @@ def _check_examination(cfg: DictConfig) -> None:
         group_option("scenario", cfg.eval_scenario)
 
 
-@contextlib.contextmanager
-def naming_changes(cfg: DictConfig) -> Iterator[None]:
-    """A complaint that the saved episodes do not fit names the options which change them now."""
-    try:
-        yield
-    except ValueError as error:
-        parts = re.findall(
-            r"\$\{(\w+)", str(OmegaConf.to_container(cfg.env))
-        )  # ${opponent} and others
-        said = HydraConfig.get().overrides.task
-        changes = [word for word in said if re.split(r"[.=]", word)[0] in {"env", *parts}]
-        blamed = [word for word in changes if not word.startswith("scenario")]  # has no memory
-        if not blamed:
-            raise
-        raise ConfigError(
-            f"{' '.join(blamed)} changes what an env remembers of its episodes; expected what the run was "
-            f"saved with; leave {' '.join(blamed)} out, or start a new run without resume="
-        ) from error
+# ---- which run: a new one, the run of this very command (resume=auto), or a run that is named ----
 
 
-def folder_of(checkpoint: Path, fresh: Path) -> Path:
-    """The run's own folder for its newest checkpoint; a fresh one for a branch or a lone file."""
+def _origin(
+    cfg: DictConfig, fresh: Path, overrides: Sequence[str]
+) -> tuple[Path, Path | None, Sequence[str]]:
+    """Return the run's folder, the checkpoint to continue from if any, and the overrides it lacks."""
+    if cfg.resume is None:
+        return fresh, None, overrides
+    if cfg.resume == AUTO:
+        folder = own_folder(fresh, overrides)
+        return folder, _newest_in(folder), new_overrides(folder, overrides)
+    checkpoint = find(str(cfg.resume), OUTPUTS)
+    return _folder_of(checkpoint, fresh), checkpoint, overrides
+
+
+def own_folder(fresh: Path, overrides: Sequence[str]) -> Path:
+    """Return the folder of the run that this command is about.
+
+    It is the one that hydra.run.dir names, else the newest of those beside `fresh` that were begun with the
+    same options, else `fresh`.
+    """
+    hydra = HydraConfig.get()
+    named = any(word.lstrip("+").startswith("hydra.run.dir") for word in hydra.overrides.hydra)
+    if named or hydra.mode is RunMode.MULTIRUN or is_run(fresh):
+        return fresh
+    siblings = sorted(fresh.parent.iterdir(), reverse=True) if fresh.parent.is_dir() else []
+    for folder in siblings:  # their names begin with the date
+        if is_run(folder) and same_run(_first_overrides(folder), overrides):
+            remove_if_empty(fresh)
+            return folder
+    return fresh
+
+
+def _folder_of(checkpoint: Path, fresh: Path) -> Path:
+    """Return the run's own folder for its newest checkpoint; `fresh` for a branch or a lone file."""
     run = checkpoint.absolute().parents[1]
-    in_run = checkpoint.absolute().parent.name == "checkpoints" and (run / "config.yaml").is_file()
+    in_run = checkpoint.absolute().parent.name == "checkpoints" and is_run(run)
     if not in_run or find(str(run), OUTPUTS).absolute() != checkpoint.absolute():
         return fresh
-    leave_nothing(fresh)  # Hydra made it for a new run
+    remove_if_empty(fresh)  # Hydra made it for a new run
     return run
 
 
-def leave_nothing(path: Path) -> None:
-    """Nothing starts there: remove the folder that Hydra made, and what of outputs/ is empty without it."""
-    outputs = OUTPUTS.absolute()
-    with contextlib.suppress(OSError):  # a folder that holds anything stays, and all above it
-        path.rmdir()
-        for folder in path.absolute().parents:
-            if folder.is_relative_to(outputs):
-                folder.rmdir()
+def _newest_in(folder: Path) -> Path | None:
+    """Return the run's newest intact checkpoint, None before its first; raise if all are damaged."""
+    checkpoints = folder / "checkpoints"
+    if not is_run(folder) or not checkpoints.is_dir() or not checkpoint_files(checkpoints):
+        return None
+    return find(str(folder), OUTPUTS)
 
 
-def latest_link(path: Path) -> Path | None:
-    """outputs/latest for single runs in outputs/; sweeps and folders elsewhere leave it alone."""
-    single = HydraConfig.get().mode is not RunMode.MULTIRUN
-    inside = path.absolute().is_relative_to(OUTPUTS.absolute())
-    return OUTPUTS / "latest" if single and inside else None
+def new_overrides(folder: Path, overrides: Sequence[str]) -> list[str]:
+    """Return the overrides that the run's saved configuration does not contain already."""
+    known = _by_key(_first_overrides(folder))
+    for later in _later_overrides(folder):
+        known |= _by_key(later)
+    found = _by_key(overrides)
+    return [w for key, w in found.items() if known.get(key) != w or _root(w) in LOCAL]
+
+
+def _first_overrides(folder: Path) -> list[str]:
+    """Return the overrides that the run in `folder` was started with."""
+    path = folder / "overrides.yaml"
+    return [str(word) for word in OmegaConf.load(path)] if path.is_file() else []
+
+
+def _later_overrides(folder: Path) -> Iterator[list[str]]:
+    """Yield the overrides of every resume of the run in `folder`."""
+    path = folder / "resumes.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # a power cut may tear a line
+            yield [str(word) for word in json.loads(line)["overrides"]]
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a run was begun in this folder."""
+    return (folder / "config.yaml").is_file()
+
+
+def same_run(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether two command lines describe the same run."""
+    return _described(first) == _described(second)
+
+
+def _described(overrides: Sequence[str]) -> dict[str, str]:
+    words = [word for word in overrides if word not in _FROM_NOTHING]
+    return _by_key([word for word in words if _root(word) not in _NOT_THE_RUN])
+
+
+def _by_key(overrides: Sequence[str]) -> dict[str, str]:
+    """Return the overrides by key; of several for one key Hydra takes the last."""
+    return {word.partition("=")[0].lstrip("+"): word for word in overrides}
+
+
+def _root(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~").partition("@")[0].partition(".")[0]

@@ -1,7 +1,4 @@
-"""Ctrl-C and SIGTERM ask the loop to finish its iteration; a second one ends the process at once.
-
-The second one says what is lost by that: all that came after the last save.
-"""
+"""Signals: Ctrl-C and SIGTERM end the loop after its iteration, a second one ends the process at once."""
 
 from __future__ import annotations
 
@@ -16,26 +13,26 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While open, `requested` turns true at the first signal; `exit_code` is the shell's for it."""
+    """A context in which `requested` turns true at the first signal; `exit_code` is the shell's for it.
 
-    def __init__(self, saved_frames: Callable[[], int | None], *, examines: bool = False) -> None:
-        """`saved_frames` says of which frame the last save is, if there is one.
+    `saved_frames` returns the frames of the last save, None without one, for the message of the second
+    signal. `evaluates` says that an iteration may end with an evaluation, which takes its time.
+    """
 
-        `examines` says that an iteration may end with an examination, which takes its time.
-        """
+    def __init__(self, saved_frames: Callable[[], int | None], *, evaluates: bool = False) -> None:
         self.number = 0
-        self._first = "this iteration" + (" and its examination, if one is due" if examines else "")
+        self._first = "this iteration" + (" and its evaluation, if one is due" if evaluates else "")
         self._saved_frames = saved_frames
         self._previous: dict[int, object] = {}
 
     @property
     def requested(self) -> bool:
-        """Whether somebody asked to stop."""
+        """Return whether a signal has arrived."""
         return self.number != 0
 
     @property
     def exit_code(self) -> int:
-        """130 for Ctrl-C, 143 for SIGTERM."""
+        """Return 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + self.number
 
     def __enter__(self) -> Self:
@@ -43,7 +40,7 @@ class Interrupt:
             self._previous = {number: signal.getsignal(number) for number in _SIGNALS}
             for number in _SIGNALS:
                 signal.signal(number, self._note)
-        except ValueError:  # not the main thread: whoever runs us owns the signals
+        except ValueError:  # not the main thread, which alone may handle signals
             self._previous = {}
         return self
 

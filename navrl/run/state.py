@@ -1,91 +1,162 @@
-"""What remembers a run: its folder, its saver and its loggers; a checkpoint and the way back from one."""
+"""The state of a run: its records on the disk, the checkpoint of an iteration and the way back from one."""
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 
-from navrl.config.compose import to_json
+from navrl.config.compose import build, to_json
+from navrl.config.resumed import changes
+from navrl.contracts import RolloutWriter, Saver, State
+from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
+from navrl.run import messages
+from navrl.run.build import Parts
+from navrl.run.device import enough_memory
 from navrl.run.directory import RunDirectory
-from navrl.run.plan import Start
+from navrl.run.evaluation import Evaluations, evaluations_of
+from navrl.run.plan import AUTO, Plan
 from navrl.storage.saver import SaveFailed
 
 
 class Records(NamedTuple):
-    """What remembers."""
+    """The parts that remember: files of the run, loggers, and evaluations under way."""
 
     run: RunDirectory
-    saver: Any
+    saver: Saver
     loggers: Loggers
-    rollouts: Any  # what keeps collected experience on disk
-    evaluations: Any  # by whom the policy is measured now and then
+    rollouts: RolloutWriter
+    evaluations: Evaluations
+
+    def note(self, text: str) -> None:
+        """Print a sentence for the user without tearing a live table."""
+        self.loggers.note(text)
+
+    def note_first_iteration(self, plan: Plan) -> None:
+        """Print how long the first iteration took, and which part of that was compiling."""
+        if compilations:
+            seconds = time.monotonic() - plan.started
+            self.note(messages.first_iteration(seconds, compilations))
+
+    def save(
+        self,
+        plan: Plan,
+        parts: Parts,
+        iteration: int,
+        *,
+        score: float | None,
+        stage: int,
+        last: bool,
+    ) -> None:
+        """Save everything that a fresh process needs to continue bit for bit."""
+        self.write(self._state(plan, parts, iteration), score=score, stage=stage, last=last)
+
+    def write(self, state: State, *, score: float | None, stage: int, last: bool) -> None:
+        """Save the state; unless it is the last one, a full disk costs a checkpoint and not the run."""
+        try:
+            if (
+                last
+            ):  # there is no hurry any more: the queue is empty, whatever checkpoint.when_full says
+                self._wait_for_saves()
+            self.saver.save(state, frames=state["frames"], score=score, stage=stage)
+            if last:
+                self.saver.flush()
+        except OSError as error:
+            if last or self.saver.on_error == "stop":
+                raise SaveFailed(
+                    f"training ends, and a checkpoint is missing: {error}; "
+                    f"what is there: navrl checkpoint ls {self.run.path}"
+                ) from error
+            self.note(f"not saved ({error}); the run goes on and tries again")
+            return
+        try:  # the frames that a crash would not lose, so without those that a thread still writes
+            self.run.set_status("running", frames=self.saver.saved_frames)
+        except OSError as error:
+            self.note(f"status.json not written ({error}); the checkpoint is")
+
+    def _state(self, plan: Plan, parts: Parts, iteration: int) -> State:
+        return {
+            "agent": parts.agent.state_dict(),
+            "env": parts.env.runtime_state(),
+            "collector": parts.collector.runtime_state(),
+            "curriculum": parts.curriculum.state_dict(),
+            "loggers": self.loggers.state_dict(),
+            "evaluations": self.evaluations.state_dict(),
+            "rng": rng_state(),
+            "iteration": iteration,
+            "frames": self.run.frames,
+            "config": to_json(plan.cfg),
+            "choices": plan.choices,
+        }
+
+    def _wait_for_saves(self) -> None:
+        """Finish earlier saves; a failure of one does not matter once a later one succeeds."""
+        try:
+            self.saver.flush()
+        except OSError as error:
+            self.note(f"not saved ({error})")
 
 
-def state_of(start: Start, learners: Any, records: Records, iteration: int) -> dict[str, Any]:
-    """Everything that a fresh process needs to go on bit for bit."""
-    return {
-        "agent": learners.agent.state_dict(),
-        "env": learners.env.runtime_state(),
-        "collector": learners.collector.runtime_state(),
-        "curriculum": learners.curriculum.state_dict(),
-        "loggers": records.loggers.state_dict(),
-        "evaluations": records.evaluations.state_dict(),
-        "rng": rng_state(),
-        "iteration": iteration,
-        "frames": records.run.frames,
-        "config": to_json(start.cfg),
-        "choices": start.choices,
-    }
+@contextlib.contextmanager
+def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
+    """Open the run directory and everything that writes into it, restored if the run continues."""
+    cfg = plan.cfg
+    continues = cfg.resume == AUTO or plan.saved is not None
+    with (
+        RunDirectory(
+            plan.path,
+            config=OmegaConf.to_yaml(cfg),
+            overrides=plan.overrides,
+            device=str(parts.env.device),
+            latest=plan.latest_link,
+            resumed_from=plan.origin if continues else None,
+        ) as run,
+        enough_memory("num_envs", cfg.num_envs),
+        _open_loggers(plan, parts, run) as loggers,
+        evaluations_of(cfg) as evaluations,
+    ):
+        saver = build(cfg.checkpoint)(directory=run.checkpoints)
+        rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
+        records = Records(run, saver, loggers, rollouts, evaluations)
+        loggers.note(messages.banner(cfg, parts, run.path, plan.total))
+        _restore(plan, records)
+        yield records
 
 
-def save(
-    records: Records, state: dict[str, Any], score: float | None, stage: int, *, last: bool
-) -> None:
-    """Save the state; unless it is the last one, a full disk costs a checkpoint and not the run."""
-    saver, note = records.saver, records.loggers.note
-    try:
-        if last:  # there is no hurry any more: it finds the queue empty, whatever checkpoint.when_full says
-            _settle(records)
-        saver.save(state, frames=state["frames"], score=score, stage=stage)
-        if last:
-            saver.flush()
-    except OSError as error:
-        if last or saver.on_error == "stop":
-            raise SaveFailed(
-                f"training ends, and a checkpoint is missing: {error}; "
-                f"what is there: navrl checkpoint ls {records.run.path}"
-            ) from error
-        note(f"not saved ({error}); the run goes on and tries again")
-        return
-    try:  # with the frames that a crash would lose nothing of: what a thread still writes is none of them
-        records.run.set_status("running", frames=saver.saved_frames)
-    except OSError as error:
-        note(f"status.json not written ({error}); the checkpoint is")
+def _open_loggers(plan: Plan, parts: Parts, run: RunDirectory) -> Loggers:
+    cfg, env, agent, curriculum = plan.cfg, parts.env, parts.agent, parts.curriculum
+    return Loggers.open(
+        directory=run.path,
+        name=f"{cfg.env.name}-{cfg.agent.name}",
+        config=to_json(cfg),
+        total=plan.total,
+        headline={**env.headline, **agent.headline, **curriculum.headline},
+        words=curriculum.words,
+        console=cfg.console,
+        mirrors=[build(cfg.logger)],
+    )
 
 
-def _settle(records: Records) -> None:
-    """What an earlier save failed of does not matter once a later one succeeds."""
-    try:
-        records.saver.flush()
-    except OSError as error:
-        records.loggers.note(f"not saved ({error})")
-
-
-def restore(start: Start, records: Records) -> None:
-    """Go on with the run's records where the checkpoint left them, and with its random numbers."""
-    saved = start.saved
+def _restore(plan: Plan, records: Records) -> None:
+    """Restore the run's records and random numbers as the checkpoint left them."""
+    saved = plan.saved
+    if saved is not None:
+        records.note(messages.going_on(plan, changes(saved["config"], to_json(plan.cfg))))
     if records.run.resumed:  # else this is a branch in a folder of its own, with its own records
         if saved is not None:
             records.loggers.load_state_dict(saved["loggers"])
-        records.loggers.truncate_after(start.frames)
+        records.loggers.truncate_after(plan.frames)
     if saved is not None:
-        records.evaluations.load_state_dict(saved.get("evaluations", []), records.loggers.note)
+        records.evaluations.load_state_dict(saved.get("evaluations", []), records.note)
         set_rng_state(saved["rng"])  # last: building everything drew random numbers
+    records.run.frames = plan.frames
 
 
 def rng_state() -> dict[str, Any]:

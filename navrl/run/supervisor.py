@@ -4,46 +4,85 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from navrl.config.checks import ConfigError, require_whole
+from navrl.run.plan import AUTO, is_run, own_folder
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_DIVERGED = "TrainingDivergedError"  # begins what status.json says of it
 
 
-def supervise(command: Callable[[int], Sequence[str]], folder: Path, restarts: int) -> int:
-    """The exit code of the last of at most 1 + `restarts` processes.
+def train_supervised(cfg: DictConfig) -> float:
+    """Train in child processes; exit with the code of the last one if it failed."""
+    require_whole("restarts", cfg.restarts, 0)
+    folder = supervised_folder(cfg)
+    code = supervise(supervised_command(cfg, folder), folder, cfg.restarts)
+    if code:
+        raise SystemExit(code)
+    return math.nan
 
-    Each runs the command for as many divergences as there were: the same steps would lead there again.
-    Started again is what crashed: killed by the system, or failed while it trained in `folder`. Wrong options
-    would be as wrong again, and who sends SIGINT or SIGTERM wants an end; the child gets these signals too.
+
+def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
+    """Return the exit code of the last of at most 1 + `restarts` processes.
+
+    A process is started again if it crashed: if the system killed it, or if it failed while it trained in
+    `folder`. Wrong options would be as wrong again. SIGINT and SIGTERM end everything; the child gets these
+    signals too.
     """
-    child, divergences = _Child(), 0
+    child = _Child()
     with child.relaying():
         for attempt in range(restarts + 1):
-            code = child.run(command(divergences))
-            crashed = not child.told and _crashed(code, folder, child.pid)
+            code = child.run(command)
+            crashed = not child.stopped_by and _crashed(code, folder, child.pid)
             if not crashed:
                 break
             left = restarts - attempt
             then = f"restart {attempt + 1} of {restarts}" if left else "no restart is left"
-            if str(_said_by(child.pid, folder).get("reason")).startswith(_DIVERGED):
-                divergences += 1
-                then += " at half the learning rates" if left else ""
-            sys.stderr.write(f"navrl: training {_said(code)}; {then}\n")
+            sys.stderr.write(f"navrl: training {_described(code)}; {then}\n")
     return 128 - code if code < 0 else code
 
 
+def supervised_folder(cfg: DictConfig) -> Path:
+    """Return the folder in which the child trains: only resume=auto continues the run in it."""
+    hydra = HydraConfig.get()
+    fresh = Path(hydra.runtime.output_dir)
+    if cfg.resume == AUTO:
+        return own_folder(fresh, list(hydra.overrides.task))
+    if is_run(fresh):
+        raise ConfigError(
+            f"{str(fresh)!r} holds a run already; go on with resume={AUTO}, or choose another folder with "
+            "hydra.run.dir=<folder>"
+        )
+    return fresh
+
+
+def supervised_command(cfg: DictConfig, folder: Path) -> list[str]:
+    """Return this command for a child that begins or continues the run in `folder`."""
+    if cfg.resume not in (None, AUTO) or HydraConfig.get().mode is RunMode.MULTIRUN:
+        raise ConfigError(
+            f"restarts = {cfg.restarts} goes on with the run of this very command; expected resume=auto and "
+            "no -m; change restarts"
+        )
+    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+    last_words = [f"resume={AUTO}", "restarts=0", f"hydra.run.dir='{quoted}'"]
+    return [sys.executable, "-m", "navrl.train", *sys.argv[1:], *last_words]
+
+
 class _Child:
-    """The process of the day, to which signals are relayed."""
+    """The child process of the moment, to which signals are relayed."""
 
     def __init__(self) -> None:
-        self.told = 0  # the signal by which somebody asked for an end
+        self.stopped_by = 0  # the signal that asked for an end
         self.pid = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -52,13 +91,13 @@ class _Child:
         # A group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
         self._process = subprocess.Popen(command, process_group=0)
         self.pid = self._process.pid
-        if self.told:  # while it was being started, so that it did not reach it
-            self._process.send_signal(self.told)
+        if self.stopped_by:  # while it was being started, so that the signal did not reach it
+            self._process.send_signal(self.stopped_by)
         return self._process.wait()
 
     @contextlib.contextmanager
     def relaying(self) -> Iterator[None]:
-        """While open, the child gets our signals."""
+        """Relay signals to the child while open."""
         before = {number: signal.signal(number, self._relay) for number in _SIGNALS}
         try:
             yield
@@ -67,28 +106,28 @@ class _Child:
                 signal.signal(number, handler)
 
     def _relay(self, number: int, frame: FrameType | None) -> None:
-        self.told = number
+        self.stopped_by = number
         if self._process is not None:
             self._process.send_signal(number)
 
 
 def _crashed(code: int, folder: Path, pid: int) -> bool:
-    """Whether the end of that process is worth another attempt."""
+    """Return whether the end of that process is worth another attempt."""
     if code < 0:
         return -code not in _SIGNALS
-    return code == 1 and bool(_said_by(pid, folder))  # before that a folder or an option is wrong
+    return code == 1 and _has_begun(pid, folder)  # before that a folder or an option is wrong
 
 
-def _said_by(pid: int, folder: Path) -> dict[str, Any]:
-    """What the process says of the run; nothing where it did not come to train."""
+def _has_begun(pid: int, folder: Path) -> bool:
+    """Return whether the process came to train in the folder."""
     try:
         found = json.loads((folder / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and found.get("pid") == pid else {}
+        return False
+    return isinstance(found, dict) and found.get("pid") == pid
 
 
-def _said(code: int) -> str:
+def _described(code: int) -> str:
     if code > 0:
         return f"failed with exit code {code}"
     return f"was killed by {signal.Signals(-code).name}"

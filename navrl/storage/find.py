@@ -14,6 +14,9 @@ from navrl.storage.checkpoint import (
     verify_or_warn,
 )
 
+OUTPUTS = Path(
+    "outputs"
+)  # of this working directory; runs go there unless hydra.run.dir says otherwise
 _FOLDER = "checkpoints"
 # outputs/<run>, <env>-<agent>/<run>, and sweeps
 _DEPTHS = ("*", "*/*", "*/*/*")

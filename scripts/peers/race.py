@@ -11,7 +11,7 @@ import torch
 from omegaconf import DictConfig
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from navrl.run.options import prepare_process
+from navrl.run.device import prepare_process
 from peers.fights import Work, configuration, work_of
 
 CONTESTANTS = ("navrl_ppo", "floor", "rsl_rl", "skrl", "stable_baselines3", "torchrl_stock")

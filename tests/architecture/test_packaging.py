@@ -83,7 +83,7 @@ def test_a_wheel_brings_its_conf(tmp_path):
     pages = {path.name for path in (ROOT / "navrl" / "view" / "page").iterdir()}
     assert {path.name for path in (package / "view" / "page").iterdir()} == pages
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {"navrl", "navrl-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"navrl", "navrl-0.2.0.dist-info"}
 
 
 def test_an_sdist_holds_conf_once_and_no_leftovers(tmp_path):

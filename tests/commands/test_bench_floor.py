@@ -8,7 +8,7 @@ from bench_opponents import NOBODY, OPPONENTS
 from navrl.commands import bench as measuring
 from navrl.commands.bench import Timing, Training, alternate, measure, timings
 from navrl.config.compose import compose, conf_dir
-from navrl.run.sections import Spread
+from navrl.run.timers import Spread
 
 TINY = ("num_envs=8", "rollout_steps=4", "compile=off", "agent.network.hidden_sizes=[8]")
 MINIBATCHES = ("agent.num_minibatches=2", "agent.num_epochs=1")

@@ -11,7 +11,8 @@ import torch
 
 from navrl.commands import import_navrl
 from navrl.config.compose import to_json
-from navrl.run.policies import build_env, build_policy, find_policy
+from navrl.run.build import build_env
+from navrl.run.policies import build_policy, find_policy
 from navrl.storage.checkpoint import load, write_state
 from tests.agents.drone import drone_specs, seen_by
 from tests.conftest import ROOT

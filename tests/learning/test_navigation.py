@@ -24,6 +24,6 @@ def test_one_and_a_half_million_frames_beat_greedy_in_worlds_never_seen(tmp_path
     command = [sys.executable, "-m", "navrl.train", "experiment=navigation", *bare]
     subprocess.run([*command, "hydra.run.dir=run"], cwd=tmp_path, check=True, timeout=1800)
     learned = success(tmp_path, "run")
-    greedy = success(tmp_path, "scripted:greedy", "env=navigation", "--set", "world=pillars")
+    greedy = success(tmp_path, "scripted:greedy", "env=navigation", "world=pillars")
     assert learned["n"] == greedy["n"] == 1000
     assert learned["low"] > greedy["high"], (learned, greedy)

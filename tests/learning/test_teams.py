@@ -25,7 +25,7 @@ def win_rate(folder, *arguments):
 
 
 def test_two_pilots_share_out_two_targets(tmp_path):
-    _, at_random = win_rate(tmp_path, "checkpoint=scripted:random", "--set", *FIGHT)
+    _, at_random = win_rate(tmp_path, "checkpoint=scripted:random", *FIGHT)
     assert at_random < 0.6
     size = ("num_envs=512", "rollout_steps=32", "total_frames=600_000", "compile=off")
     options = ("observation=entities", "opponent=pursuit", "eval_opponents=[]", "logger=none")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import navrl.run.auto_resume
+import navrl.run.supervisor
 import navrl.train
 from navrl.loggers.jsonl import read_metrics
+from navrl.run import plan
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
 from tests.command_line import command, process
@@ -127,20 +128,19 @@ def test_a_branch_is_another_run(here):
 
 
 def test_of_two_words_for_one_option_the_last_one_counts():
-    meaning = navrl.run.auto_resume._meaning
-    assert meaning(["seed=1", "seed=2", "resume=auto"]) == meaning(["console=none", "seed=2"])
-    assert meaning(["seed=1", "seed=2"]) != meaning(["seed=2", "seed=1"])
+    assert plan.same_run(["seed=1", "seed=2", "resume=auto"], ["console=none", "seed=2"])
+    assert not plan.same_run(["seed=1", "seed=2"], ["seed=2", "seed=1"])
 
 
 def test_what_was_said_last_is_known_and_what_differs_from_it_is_not(tmp_path):
-    said_since = navrl.run.auto_resume._said_since
+    new = plan.new_overrides
     (tmp_path / "overrides.yaml").write_text('- "agent.optimizer.learning_rate=1"\n- "seed=3"\n')
     words = ["agent.optimizer.learning_rate=1", "seed=3", "rollouts.drop=[episode]"]
-    assert said_since(tmp_path, words) == words[2:]
+    assert new(tmp_path, words) == words[2:]
     later = json.dumps({"overrides": ["agent.optimizer.learning_rate=2"]})
     (tmp_path / "resumes.jsonl").write_text(f'{later}\n{{"overrides": ["agent.le')
-    assert said_since(tmp_path, words) == [words[0], words[2]]
-    assert said_since(tmp_path, ["agent.optimizer.learning_rate=2"]) == []
+    assert new(tmp_path, words) == [words[0], words[2]]
+    assert new(tmp_path, ["agent.optimizer.learning_rate=2"]) == []
 
 
 def test_a_complete_run_that_was_killed_while_it_was_measured_says_how_to_measure_it(here, capsys):
@@ -156,7 +156,7 @@ def test_a_complete_run_that_was_killed_while_it_was_measured_says_how_to_measur
 def test_restarts_go_on_with_an_older_run_only_if_told(here, capsys, monkeypatch):
     folders = []
     monkeypatch.setattr(
-        navrl.train, "supervise", lambda _command, folder, _restarts: folders.append(folder) or 0
+        navrl.run.supervisor, "supervise", lambda _, folder, __: folders.append(folder) or 0
     )
     (run,) = runs()
     assert train(*AUTO, "restarts=2") == 0

@@ -11,7 +11,13 @@ import torch
 
 import navrl.train
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
-from navrl.run.evaluation import _MOST_REQUESTS, AsideExaminer, EvaluationFailed, _Request, examiner
+from navrl.run.evaluation import (
+    _MOST_REQUESTS,
+    AsyncEvaluations,
+    EvaluationFailed,
+    _Request,
+    evaluations_of,
+)
 from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
 from tests.command_line import command, process
@@ -99,8 +105,8 @@ def agent_of(weights):
 @pytest.mark.commands
 def test_what_goes_wrong_beside_is_told_within(compose_cfg, capfd):
     told = []
-    with AsideExaminer(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
-        assert aside.examine(agent_of({"foreign": torch.ones(2)}), iteration=1, frames=9) == {}
+    with AsyncEvaluations(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
+        assert aside.evaluate(agent_of({"foreign": torch.ones(2)}), iteration=1, frames=9) == {}
         with pytest.raises(EvaluationFailed, match="an evaluation failed: CheckpointMismatch: "):
             list(aside.rest(told.append))
         with pytest.raises(EvaluationFailed, match="ended with exit code 0; expected it to live"):
@@ -114,8 +120,8 @@ def test_what_goes_wrong_beside_is_told_within(compose_cfg, capfd):
 def test_far_behind_the_loop_waits_after_all(monkeypatch):
     """For as many results as are too many; the process is this one, which answers all at once."""
     ours, theirs = Pipe()
-    aside = AsideExaminer.__new__(AsideExaminer)  # without its process
-    aside._pipe, aside._process, aside._listens = ours, None, False
+    aside = AsyncEvaluations.__new__(AsyncEvaluations)  # without its process
+    aside._pipe, aside._process, aside._ready = ours, None, False
     aside._requests = deque(_Request(i, 10 * i, i, {}) for i in range(1, _MOST_REQUESTS + 3))
     waited = []
 
@@ -133,7 +139,7 @@ def test_far_behind_the_loop_waits_after_all(monkeypatch):
 
 @pytest.mark.commands
 def test_the_process_ends_with_the_run(compose_cfg):
-    with AsideExaminer(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
+    with AsyncEvaluations(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
         assert aside._process.poll() is None
     assert aside._process.returncode == -signal.SIGKILL
 
@@ -148,7 +154,7 @@ def test_options_that_make_no_sense_are_one_sentence(tmp_path, monkeypatch, caps
 
 def test_what_is_under_way_and_comes_to_nothing_is_told(compose_cfg):
     told = []
-    examiner(compose_cfg(*GAME)).load_state_dict([{"frames": 24_000}], told.append)
+    evaluations_of(compose_cfg(*GAME)).load_state_dict([{"frames": 24_000}], told.append)
     assert told == ["frame 24,000 is not evaluated, because eval_async is off by now"]
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from navrl.config.compose import build, compose, to_json
-from navrl.evaluate import measure
+from navrl.run.evaluation import measure
 
 _TINY = (
     *("env=navigation_compat", "agent=ppo_navigation", "compile=off", "eval_episodes=4"),
@@ -47,7 +47,7 @@ def test_an_evaluation_leaves_the_random_numbers_of_training_alone(config):
         num_iterations=1,
     )
     before = torch.get_rng_state()
-    assert "eval/success" in measure(config, agent, {}, seed=5)
+    assert "eval/success" in measure(config, agent.policy, {}, seed=5)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(5)  # with which the original began every evaluation, and then trained on
     assert not torch.equal(torch.get_rng_state(), before)

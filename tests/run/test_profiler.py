@@ -5,8 +5,7 @@ import json
 
 import torch
 
-from navrl.run.profiler import NoProfiler, profiler_for
-from navrl.run.sections import Sections
+from navrl.run.timers import NoProfiler, Sections, profiler_for
 
 CPU = torch.device("cpu")
 

@@ -24,6 +24,6 @@ def test_the_second_one_says_what_is_kept(capfd, saves, kept):
 
 
 def test_who_waits_for_an_examination_is_told(capfd):
-    with Interrupt(lambda: None, examines=True):
+    with Interrupt(lambda: None, evaluates=True):
         os.kill(os.getpid(), signal.SIGTERM)
-    assert "after this iteration and its examination, if one is due" in capfd.readouterr().err
+    assert "after this iteration and its evaluation, if one is due" in capfd.readouterr().err

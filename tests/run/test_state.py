@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from navrl.run.directory import RunDirectory
-from navrl.run.state import Records, save
+from navrl.run.state import Records
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.saver import CheckpointSaver
 
@@ -31,7 +31,7 @@ def records(run: RunDirectory, saver: Any) -> tuple[Records, list[str]]:
 def saved(records: Records, frames: int, *, last: bool = False) -> int:
     """The frames in status.json after a save."""
     records.run.frames = frames
-    save(records, {"x": torch.ones(3), "frames": frames}, None, 0, last=last)
+    records.write({"x": torch.ones(3), "frames": frames}, score=None, stage=0, last=last)
     return int(json.loads((records.run.path / "status.json").read_text())["frames"])
 
 

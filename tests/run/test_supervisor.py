@@ -16,8 +16,6 @@ from navrl.run.supervisor import supervise
 CHILD = """
 import json, os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
-with (folder / "divergences").open("a") as file:
-    file.write(sys.argv[3])
 words = json.loads((folder / "plan.json").read_text())
 (folder / "plan.json").write_text(json.dumps(words[1:]))
 if sys.argv[2] == "begins":
@@ -26,10 +24,6 @@ if words[0] == "wait":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     (folder / "waiting").touch()
     time.sleep(60)
-if words[0] == "diverges":
-    status = {"pid": os.getpid(), "reason": "TrainingDivergedError: gradients were not finite"}
-    (folder / "status.json").write_text(json.dumps(status))
-    sys.exit(1)
 if words[0] < 0:
     os.kill(os.getpid(), -words[0])
 sys.exit(words[0])
@@ -40,13 +34,7 @@ def attempts(folder, plan, restarts, *, begins=True):
     """The exit code, and how many processes there were."""
     (folder / "plan.json").write_text(json.dumps(plan))
     begin = "begins" if begins else "fails early"
-    code = supervise(
-        lambda divergences: [
-            *(sys.executable, "-S", "-c", CHILD, str(folder), begin, str(divergences)),
-        ],
-        folder,
-        restarts,
-    )
+    code = supervise([sys.executable, "-S", "-c", CHILD, str(folder), begin], folder, restarts)
     return code, len(plan) - len(json.loads((folder / "plan.json").read_text()))
 
 
@@ -70,18 +58,6 @@ def test_crashes_and_only_crashes_are_started_again(
     told = capfd.readouterr().err.splitlines()
     assert len(told) == sum(word in (1, -9, -11) for word in plan[:processes])
     assert not told or told[0].startswith("navrl: training ")
-
-
-def test_who_starts_again_is_told_how_often_training_diverged(tmp_path, capfd):
-    assert attempts(tmp_path, ["diverges", 1, "diverges", -9, 0], 9) == (0, 5)
-    assert (tmp_path / "divergences").read_text() == "01122"
-    told = capfd.readouterr().err.splitlines()
-    assert ["half the learning rates" in line for line in told] == [True, False, True, False]
-
-
-def test_who_is_killed_before_it_trains_did_not_diverge(tmp_path, capfd):
-    assert attempts(tmp_path, ["diverges", -9, 0], 9, begins=False) == (0, 3)
-    assert (tmp_path / "divergences").read_text() == "011"
 
 
 def test_what_fails_before_it_trains_is_not_started_again(tmp_path):

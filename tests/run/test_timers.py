@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from navrl.agents.fast.allocator import give_back_freed_memory
-from navrl.run.sections import Sections
-from navrl.run.timers import Monitor, eta_s, reset_peak, rss_mb
+from navrl.run.timers import Monitor, Sections, eta_s, reset_peak, rss_mb
 
 
 class Clock:

@@ -10,7 +10,7 @@ from navrl.agents.hmasd.rollout import KEPT, RESET, team_rollout
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
-from navrl.evaluate import play
+from navrl.run.episodes import play
 from tests.selfplay.fakes import league
 
 NUM_ENVS, STEPS = 4, 15

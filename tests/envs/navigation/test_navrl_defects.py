@@ -16,7 +16,7 @@ from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.rewards import jolt
 from navrl.envs.navigation.sim.moving_obstacles import advance, initial_obstacles
 from navrl.envs.navigation.sim.state import horizontal_unit
-from navrl.evaluate import play
+from navrl.run.episodes import play
 from tests.envs.navigation.sim.obstacles import DT_S, begun, flown, keys, moving_params, vectors
 from tests.envs.navigation.worlds.maps import SMALL_PILLARS, made
 

@@ -12,7 +12,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.opponents.straight import Straight
-from navrl.run.policies import install_opponent
+from navrl.run.build import install_opponent
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.find import find
 from tests.command_line import command

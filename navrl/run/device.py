@@ -1,0 +1,58 @@
+"""The device, the threads and the memory of a process."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+import torch
+
+from navrl.agents.fast.allocator import keep_freed_memory
+from navrl.config.checks import ConfigError
+
+MOST_ENVS = 1 << 20  # no machine holds more; some would swap for minutes before they say so
+
+
+def pick_device(wanted: str) -> torch.device:
+    """Return the device, or raise if this machine or this build of torch has none of the kind."""
+    if wanted == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device = {wanted!r}; expected auto, cpu or cuda; change device"
+        ) from error
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build "
+                "of torch and a driver; use device=cpu, or see `navrl doctor`"
+            )
+        device = torch.device("cuda", device.index or 0)
+        torch.cuda.set_device(device)  # streams and events of this process belong to it
+    return device
+
+
+def prepare_process(threads: int | None) -> None:
+    """Set the number of torch's threads, unless null, and let the allocator keep freed memory."""
+    keep_freed_memory()
+    if threads is None:
+        return
+    if type(threads) is not int or threads < 1:
+        raise ConfigError(f"threads = {threads}; expected 1 or more, or null; change threads")
+    torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def enough_memory(name: str, number: int) -> Iterator[None]:
+    """Turn an allocation that fails into one sentence about the option that is too large."""
+    try:
+        yield
+    except RuntimeError as error:  # the CPU's has no class of its own
+        if not re.search("allocate memory|not enough memory|out of memory", str(error)):
+            raise
+        raise ConfigError(
+            f"{name} = {number} needs more memory than there is; expected fewer; change {name}"
+        ) from error
