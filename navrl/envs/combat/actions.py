@@ -27,7 +27,7 @@ class ActionKind(Protocol):
         """Return the spec of actions (*batch_shape, columns)."""
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """Return the allowed choices, bool (mask_size, N), from who may fire (N,) at enemies (S, N)."""
+        """Return the allowed choices, bool (mask_size, N), from the readiness to fire (N,) and the enemies (S, N)."""
 
     def command(self, action: Tensor) -> Command:
         """Return the command of actions (N, columns)."""
@@ -59,7 +59,7 @@ class _Choices:
         return MultiCategorical(self.choices, shape=shape, device=device)
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """Forbid the trigger of who is not ready, and dead targets while another enemy lives."""
+        """Forbid a trigger that is not ready, and dead targets while another enemy lives."""
         _check_team(self.team_size, enemies_alive)
         targets = [] if self.team_size == 1 else [*(enemies_alive | ~any_row(enemies_alive))]
         moves = self.mask_size - 1 - len(targets)
@@ -107,7 +107,7 @@ class DiscreteFine(_Choices):
 
 
 class Steering(Hybrid):
-    """Rudder, throttle, and then only binary columns, as many as the shape says."""
+    """Rudder, throttle, and then only binary columns, as many as the shape has."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Continuous:
         return Steering(low, high, (*batch_shape, len(low)), device)
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """Forbid the trigger of who is not ready, to take a dead enemy, and to leave the last one alive."""
+        """Forbid a trigger that is not ready, to choose a dead enemy, and to skip the last living one."""
         _check_team(self.team_size, enemies_alive)
         rows = [torch.ones_like(ready), ready]
         for enemy in range(self.team_size - 1):

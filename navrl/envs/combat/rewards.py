@@ -34,7 +34,7 @@ def outcome(transition: Transition) -> Tensor:
 
 
 def draw(transition: Transition) -> Tensor:
-    """Return 1 where the fight is over and nobody has won."""
+    """Return 1 where the fight is over without a winner."""
     sign = winner_sign(transition.params, transition.after, transition.team)
     return (transition.terminated & (sign == 0)).float()
 
@@ -146,7 +146,7 @@ def survive(transition: Transition, *, frames_per_s: float) -> Tensor:
 
 
 def presence(transition: Transition) -> Tensor:
-    """Return 1 while alive; 0 where somebody has won, as in the next two."""
+    """Return 1 while alive; 0 where a side has won, as in the next two."""
     return per_member(transition, transition.after.aircraft.alive) * _unwon(transition)
 
 

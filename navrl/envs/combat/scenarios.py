@@ -112,7 +112,7 @@ class Fixed(LineAbreast):
     y_m: tuple[float, float]
     heading_rad: tuple[float, float]
     speed_mps: Bounds
-    swap_sides: bool  # a coin decides who begins where
+    swap_sides: bool  # a coin decides which side begins where
 
     def leaders(self, draw: Tensor) -> Motion:
         """Place the leaders."""

@@ -23,8 +23,8 @@ class Mixture(Pilot):
                     f"opponent.pilots.{name} holds networks; expected scripted pilots in a mixture; use "
                     "opponent=checkpoint or a league"
                 )
-        nobody = torch.zeros(0, dtype=torch.int64)
-        self.sizes = [len(pilot.initial(nobody)) for pilot in self.pilots.values()]  # of memories
+        no_keys = torch.zeros(0, dtype=torch.int64)
+        self.sizes = [len(pilot.initial(no_keys)) for pilot in self.pilots.values()]  # of memories
         self.weights = Weights(names=self.pilots, weights=weights, setting="opponent.weights")
 
     @property

@@ -1,4 +1,4 @@
-"""`stg_rule`: flies by the space-time graph: shoots who cannot escape, and stays where it can itself."""
+"""`stg_rule`: flies by the space-time graph: shoots enemies that cannot escape, and stays where it can."""
 
 import torch
 

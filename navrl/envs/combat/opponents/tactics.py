@@ -152,7 +152,7 @@ def missile_reach_m(params: CombatParams, threat: MissileView, prey_speed_mps: T
 
 
 def _speed_after_turn(airframe: Airframe, speed_mps: Tensor, turn_rad: Tensor) -> Tensor:
-    """Under full rudder the square of the speed goes to its balance exponentially in the path."""
+    """Return the speed after a turn: its square nears the balance exponentially in the path."""
     balance = airframe.thrust_mps2 / airframe.full_rudder_drag
     kept = torch.exp(turn_rad * (-2.0 * airframe.full_rudder_drag * airframe.turn_radius_m))
     return torch.sqrt(balance + (speed_mps * speed_mps - balance) * kept)

@@ -210,7 +210,7 @@ def tick(params: CombatParams, orders: Pair, vehicles: Vehicles) -> Vehicles:
         aimed = shots[me]._replace(target=targets(params, shots[me], crafts[1 - me]))
         after = _fly_shots(params, aimed, crafts[1 - me], moved[1 - me], running)
         flown.append(after)
-        now = after.hit & aimed.flying  # what hit earlier hits nobody else
+        now = after.hit & aimed.flying  # a missile that hit earlier hits nothing else
         struck.append(at_targets(params, after.target, now))
     living = [moved[me]._replace(alive=moved[me].alive & ~struck[1 - me]) for me in (0, 1)]
     return Vehicles((living[0], living[1]), (flown[0], flown[1]))

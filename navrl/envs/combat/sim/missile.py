@@ -97,7 +97,7 @@ def launch(params: CombatParams, state: CombatState, action: Action) -> tuple[Ar
     """Launch a missile from every aircraft that may fire and wants to."""
     running = ~decided(params, state)
     fire = [wants & running for wants in sides(params, action.fire)]
-    if params.resolve_in_flight:  # then there may be nobody left to fire at
+    if params.resolve_in_flight:  # then there may be no enemy left
         living = [any_row(side) for side in sides(params, state.aircraft.alive)]
         fire = [fire[0] & living[1], fire[1] & living[0]]
     requested = (None, None) if action.target is None else sides(params, action.target)

@@ -120,7 +120,7 @@ def opening_state(params: CombatParams, motion: Motion) -> CombatState:
 
 
 def decided(params: CombatParams, state: CombatState) -> Tensor:
-    """Test whether at most one team is alive, or nobody has a missile left in rack or air; bool (N,)."""
+    """Test whether at most one team is alive, or no missile is left in any rack or in the air; bool (N,)."""
     craft = state.aircraft
     fields = (sides(params, f) for f in (craft.alive, craft.rounds, state.missiles.active))
     return is_over(params, *fields)
@@ -174,7 +174,7 @@ def elapsed_s(params: CombatParams, state: CombatState) -> Tensor:
 
 
 def can_fire(params: CombatParams, state: CombatState) -> Tensor:
-    """Test who is alive with a round left, the trigger not in its pause, and a channel; bool (A, N)."""
+    """Test for life, a round left, no pause of the trigger, and a free channel; bool (A, N)."""
     craft = state.aircraft
     return is_ready(params, craft.alive, craft.rounds, craft.cooldown, state.missiles.active)
 
