@@ -27,7 +27,7 @@ class ActionKind(Protocol):
         """Return the spec of actions (*batch_shape, columns)."""
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
-        """Return the allowed choices, bool (mask_size, N), from the readiness to fire (N,) and the enemies (S, N)."""
+        """Return the allowed choices, bool (mask_size, N), from readiness (N,) and living enemies (S, N)."""
 
     def command(self, action: Tensor) -> Command:
         """Return the command of actions (N, columns)."""
