@@ -45,16 +45,9 @@ class AliceAndBobEnv(BatchedEnv):
 
     def make_specs(self) -> tuple[Composite, TensorSpec]:
         """Return the specs of what the agents observe, and of their moves."""
-        num_envs, agents, kind = self.batch_size[0], self.params.num_agents, self._observation
-        observation = specs.team_observation_spec(
-            kind.leaves,
-            num_envs=num_envs,
-            num_agents=agents,
-            state_size=kind.state_size,
-            device=self.device,
-        )
-        moves = MultiCategorical([MOVES], shape=(num_envs, agents, 1), device=self.device)
-        return observation, specs.team_action_spec(moves)
+        shape = (*self.batch_size, self.params.num_agents, 1)
+        moves = MultiCategorical([MOVES], shape=shape, device=self.device)
+        return specs.team_specs(self._observation.leaves, self._observation.state_size, moves)
 
     def initial(self, key: Tensor) -> GridState:
         """Return the agents on random cells, with nothing collected."""

@@ -35,9 +35,8 @@ class GridObservation(Protocol):
 class Codes:
     """Cells as their codes, then row and column: 11 numbers."""
 
-    def __init__(self) -> None:
-        self.leaves: dict[str, tuple[int, ...]] = {}
-        self.state_size = 0
+    leaves: dict[str, tuple[int, ...]]
+    state_size: int
 
     def prepare(self, params: GridParams, device: torch.device | str) -> None:
         """Determine the shapes."""
@@ -57,9 +56,8 @@ class Codes:
 class OneHot:
     """Cells as one flag per code, then row and column."""
 
-    def __init__(self) -> None:
-        self.leaves: dict[str, tuple[int, ...]] = {}
-        self.state_size = 0
+    leaves: dict[str, tuple[int, ...]]
+    state_size: int
 
     def prepare(self, params: GridParams, device: torch.device | str) -> None:
         """Determine the shapes."""

@@ -127,8 +127,7 @@ class Compiled:
         return result
 
     def _options(self) -> dict[str, Any]:
-        tuning = {**_TUNING, _CACHEABLE: cacheable()}
-        return {**_known(tuning), **_GUARDS}
+        return {**_TUNING, _CACHEABLE: cacheable(), **_GUARDS}
 
 
 class CompiledEach:
@@ -151,7 +150,7 @@ class CompiledSample(Compiled):
     name = "the policy"
 
     def _options(self) -> dict[str, Any]:
-        return {"fallback_random": True, **_known(_PRODUCTS), **_GUARDS}
+        return {"fallback_random": True, **_PRODUCTS, **_GUARDS}
 
 
 class CompiledGradients(Compiled):
@@ -166,24 +165,13 @@ class CompiledGradients(Compiled):
         return super()._first(*args)
 
     def _options(self) -> dict[str, Any]:
-        return {**_known(_PRODUCTS), **_GUARDS}
+        return {**_PRODUCTS, **_GUARDS}
 
 
 def _lookups() -> tuple[int, int]:
     """Return the hits and misses of the graph cache on disk so far; some graphs are never looked up."""
     counts = torch._dynamo.utils.counters["inductor"]
     return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
-
-
-def _known(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that this torch has, with a warning about the others."""
-    known = set(torch._inductor.list_options())
-    missing = set(options) - known
-    if missing:
-        warnings.warn(
-            f"this torch does not know {sorted(missing)}; compiling without", stacklevel=5
-        )
-    return {name: value for name, value in options.items() if name in known}
 
 
 def _remedy() -> str:

@@ -96,29 +96,24 @@ def leaves_spec(
     return Composite(found, shape=tuple(shape), device=device)
 
 
-def team_observation_spec(
-    leaves: Mapping[str, tuple[int, ...]],
-    *,
-    num_envs: int,
-    num_agents: int,
-    state_size: int,
-    device: Any,
-) -> Composite:
-    """Return the spec of ("agents", "observation") and of the "state" for a centralised critic."""
-    shape = (num_envs, num_agents)
-    observation = leaves_spec(leaves, shape, device)
-    return Composite(
-        agents=Composite(observation=observation, shape=shape, device=device),
-        state=Unbounded((num_envs, state_size), device=device),
-        shape=(num_envs,),
-        device=device,
-    )
+def team_specs(
+    leaves: Mapping[str, tuple[int, ...]], state_size: int, action: TensorSpec
+) -> tuple[Composite, Composite]:
+    """Return the specs of observation and action of a team, from the spec (N, A, columns) of its actions.
+
+    Agents are the group "agents"; "state" is for a centralised critic.
+    """
+    (num_envs, _), device = (shape := action.shape[:2]), action.device
+    agents = Composite(observation=leaves_spec(leaves, shape, device), shape=shape, device=device)
+    state = Unbounded((num_envs, state_size), device=device)
+    observation = Composite(agents=agents, state=state, shape=shape[:1], device=device)
+    return observation, team_action_spec(action)
 
 
-def team_action_spec(agents: TensorSpec) -> Composite:
+def team_action_spec(action: TensorSpec) -> Composite:
     """Return the spec of ("agents", "action") from the spec (N, A, columns) of all agents' actions."""
-    shape, device = agents.shape[:2], agents.device
-    group = Composite(action=agents, shape=shape, device=device)
+    shape, device = action.shape[:2], action.device
+    group = Composite(action=action, shape=shape, device=device)
     return Composite(agents=group, shape=shape[:1], device=device)
 
 

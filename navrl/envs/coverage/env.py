@@ -67,16 +67,9 @@ class CoverageEnv(BatchedEnv):
 
     def make_specs(self) -> tuple[Composite, TensorSpec]:
         """Return the specs of what the drones observe, and of their velocities."""
-        num_envs, drones, kind = self.batch_size[0], self.params.num_drones, self._observation
-        observation = specs.team_observation_spec(
-            kind.leaves,
-            num_envs=num_envs,
-            num_agents=drones,
-            state_size=kind.state_size,
-            device=self.device,
-        )
-        velocity = Bounded(-1.0, 1.0, shape=(num_envs, drones, _AXES), device=self.device)
-        return observation, specs.team_action_spec(velocity)
+        shape = (*self.batch_size, self.params.num_drones, _AXES)
+        velocity = Bounded(-1.0, 1.0, shape=shape, device=self.device)
+        return specs.team_specs(self._observation.leaves, self._observation.state_size, velocity)
 
     def initial(self, key: Tensor) -> CoverageState:
         """Return drones and users at random places."""

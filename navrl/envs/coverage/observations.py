@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require_number, require_whole
 from navrl.envs.coverage.sim.advance import CoverageState
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
@@ -41,9 +42,8 @@ class CoverageObservation(Protocol):
 class Raw:
     """Places in metres, as in the original: own, users, all drones, and the time."""
 
-    def __init__(self) -> None:
-        self.leaves: dict[str, tuple[int, ...]] = {}
-        self.state_size = 0
+    leaves: dict[str, tuple[int, ...]]
+    state_size: int
 
     def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Determine the shapes."""
@@ -67,9 +67,8 @@ class Raw:
 class Relative:
     """The own place and two sets relative to it: the users and the other drones, in no order."""
 
-    def __init__(self) -> None:
-        self.leaves: dict[str, tuple[int, ...]] = {}
-        self.state_size = 0
+    leaves: dict[str, tuple[int, ...]]
+    state_size: int
 
     def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Determine the shapes."""
@@ -108,15 +107,13 @@ class Relative:
 class Histogram:
     """The own place, and soft counts of users and of drones on a grid around it."""
 
+    leaves: dict[str, tuple[int, ...]]
+    state_size: int
+
     def __init__(self, *, cells: int, cell_m: float) -> None:
-        if cells < 1 or cell_m <= 0.0:
-            raise ValueError(
-                f"observation.cells = {cells} and cell_m = {cell_m}; expected 1 or more, more than 0; "
-                "change observation.cells or observation.cell_m"
-            )
+        require_whole("observation.cells", cells, 1)
+        require_number("observation.cell_m", cell_m, above=0.0)
         self.cells, self.cell_m = cells, cell_m
-        self.leaves: dict[str, tuple[int, ...]] = {}
-        self.state_size = 0
 
     def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
         """Determine the shapes."""

@@ -62,19 +62,13 @@ class VmasTeamEnv(EnvBase):
     def _declare(self) -> None:
         inner, shape, device = self._inner, self.batch_size, self.device
         seen = inner.full_observation_spec["agents", "observation"].shape[1:]
-        self.observation_spec = specs.team_observation_spec(
-            {_LEAF: seen[1:]},
-            num_envs=shape[0],
-            num_agents=seen[0],
-            state_size=seen.numel(),
-            device=device,
-        )
-        self.observation_spec["episode"] = Unbounded((*shape, 2), device=device)
         move = inner.full_action_spec["agents", "action"]
-        bounded = Bounded(
+        action = Bounded(
             low=move.low.float(), high=move.high.float(), shape=move.shape, device=device
         )
-        self.action_spec = specs.team_action_spec(bounded)
+        leaves = {_LEAF: seen[1:]}
+        self.observation_spec, self.action_spec = specs.team_specs(leaves, seen.numel(), action)
+        self.observation_spec["episode"] = Unbounded((*shape, 2), device=device)
         self.reward_spec = specs.reward_spec(shape, seen[0], device)
         self.full_done_spec = specs.done_spec(shape, device)
 
