@@ -13,13 +13,19 @@ from torchrl.data import Bounded, Composite, TensorSpec
 from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv, EnvOptions, World
 from navrl.envs.core.rewards import WeightedReward
-from navrl.envs.navigation.observation import GoalFrameObservation, NavRLObservation
+from navrl.envs.navigation.observation import NavigationObservation
 from navrl.envs.navigation.planners.base import Planner, perceive
 from navrl.envs.navigation.planners.shield import NoShield, Shield
 from navrl.envs.navigation.sim.advance import Events, advance, initial_state, near_obstacles
 from navrl.envs.navigation.sim.drone import limit_speed
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.envs.navigation.sim.state import NavigationState, heading, to_goal_frame, to_world_frame
+from navrl.envs.navigation.sim.state import (
+    NavigationState,
+    heading,
+    length,
+    to_goal_frame,
+    to_world_frame,
+)
 from navrl.envs.navigation.worlds.pool import Difficulty, WorldPool
 
 _RATES = ("success", "collision_static", "collision_moving", "outside", "timeout")
@@ -43,7 +49,7 @@ class NavigationEnv(BatchedEnv):
         held_out: bool,
         sim: NavigationParams,
         worlds: WorldPool,
-        observation: GoalFrameObservation | NavRLObservation,
+        observation: NavigationObservation,
         shield: Shield | NoShield,
         reward: WeightedReward,
         stale_scan: bool,
@@ -104,7 +110,7 @@ class NavigationEnv(BatchedEnv):
         params, ending, tally = self.params, state.ending, state.tally
         decisions = state.decision.clamp_min(1.0)
         reached = ending.reached
-        straight = (state.goal - state.start).square().sum(0).sqrt() - params.goal_radius_m
+        straight = length(state.goal - state.start) - params.goal_radius_m
         late = state.decision >= params.decisions
         failed = ending.hit_static | ending.hit_moving | ending.outside
         rates = [

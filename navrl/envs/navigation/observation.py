@@ -6,21 +6,41 @@ from torch import Tensor
 from navrl.envs.navigation.sim.advance import sensed
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.envs.navigation.sim.state import NavigationState, heading, to_goal_frame
+from navrl.envs.navigation.sim.state import NavigationState, heading, length, to_goal_frame
 
 _LEAST_M = 1e-6
 _WIDTH_STEP_M = 0.25  # between the width classes of the original
 
 
-class GoalFrameObservation:
-    """The default observation: in the goal frame, scaled to about one, with relative speeds of obstacles."""
+class NavigationObservation:
+    """The base class of observations: the shapes of the leaves."""
+
+    state_size: int
+    obstacle_size: int
 
     def __init__(self) -> None:
         self.leaves: dict[str, tuple[int, ...]] = {}
 
     def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
         """Set the shapes of the leaves."""
-        self.leaves = _leaves(params, state=10, obstacle=13)
+        self.leaves = {
+            "state": (self.state_size,),
+            "lidar": (1, params.lidar.beams, params.lidar.rings),
+            "obstacles": (params.near_count, self.obstacle_size),
+            "obstacles_mask": (params.near_count,),
+        }
+
+    def rows(
+        self, params: NavigationParams, state: NavigationState, near: NearObstacles
+    ) -> dict[str, Tensor]:
+        """Return every leaf in its shape and then N."""
+        raise TypeError(f"{type(self).__name__} lacks rows(params, state, near) -> leaves")
+
+
+class GoalFrameObservation(NavigationObservation):
+    """The default observation: in the goal frame, scaled to about one, with relative speeds of obstacles."""
+
+    state_size, obstacle_size = 10, 13
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles
@@ -29,7 +49,7 @@ class GoalFrameObservation:
         direction = heading(params, state)
         ahead = to_goal_frame(direction, state.goal - state.drone.position)
         velocity = to_goal_frame(direction, state.drone.velocity) / params.speed_limit_mps
-        distance = _length(ahead)
+        distance = length(ahead)
         height = state.drone.position[2]
         own_state = torch.cat(
             [
@@ -53,7 +73,7 @@ class GoalFrameObservation:
         params: NavigationParams, state: NavigationState, near: NearObstacles, direction: Tensor
     ) -> Tensor:
         offset = to_goal_frame(direction, _level(near))
-        distance = _length(offset)
+        distance = length(offset)
         speed = to_goal_frame(direction, near.velocity) / params.speed_limit_mps
         own = to_goal_frame(direction, state.drone.velocity) / params.speed_limit_mps
         gap = near.gap_m() / params.near_range_m
@@ -71,15 +91,10 @@ class GoalFrameObservation:
         return torch.where(near.present, rows, 0.0).movedim(0, 1)
 
 
-class NavRLObservation:
+class NavRLObservation(NavigationObservation):
     """The published layout of NavRL, without its defects: metres, and absolute speeds."""
 
-    def __init__(self) -> None:
-        self.leaves: dict[str, tuple[int, ...]] = {}
-
-    def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
-        """Set the shapes of the leaves."""
-        self.leaves = _leaves(params, state=8, obstacle=10)
+    state_size, obstacle_size = 8, 10
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles
@@ -88,15 +103,15 @@ class NavRLObservation:
         direction = heading(params, state)
         ahead = state.goal - state.drone.position
         own_state = [
-            to_goal_frame(direction, ahead / _length(ahead).clamp_min(_LEAST_M)),
-            _length(ahead[:2]).unsqueeze(0),
+            to_goal_frame(direction, ahead / length(ahead).clamp_min(_LEAST_M)),
+            length(ahead[:2]).unsqueeze(0),
             ahead[2:],
             to_goal_frame(direction, state.drone.velocity),
         ]
         offset = _level(near)
         rows = [
-            to_goal_frame(direction, offset / _length(offset).clamp_min(_LEAST_M)),
-            _length(offset[:2]).unsqueeze(0),
+            to_goal_frame(direction, offset / length(offset).clamp_min(_LEAST_M)),
+            length(offset[:2]).unsqueeze(0),
             offset[2:],
             to_goal_frame(direction, near.velocity),
             (near.radius_m * 2.0 / _WIDTH_STEP_M - 1.0).unsqueeze(0),
@@ -110,15 +125,6 @@ class NavRLObservation:
         }
 
 
-def _leaves(params: NavigationParams, *, state: int, obstacle: int) -> dict[str, tuple[int, ...]]:
-    return {
-        "state": (state,),
-        "lidar": (1, params.lidar.beams, params.lidar.rings),
-        "obstacles": (params.near_count, obstacle),
-        "obstacles_mask": (params.near_count,),
-    }
-
-
 def _scan(params: NavigationParams, state: NavigationState) -> Tensor:
     """Return the lidar's range less that of every beam, 0 where it is free: (1, beams, rings, N)."""
     ranges = sensed(params, state)
@@ -130,8 +136,3 @@ def _level(near: NearObstacles) -> Tensor:
     """Return the offsets (3, M, N) to the obstacles; dz is 0 for a column, which is always level."""
     x, y, z = near.offset.unbind(0)
     return torch.stack([x, y, torch.where(near.upright, 0.0, z)])
-
-
-def _length(vectors: Tensor) -> Tensor:
-    """Return the lengths of vectors (3, ..., N)."""
-    return vectors.square().sum(0).sqrt()

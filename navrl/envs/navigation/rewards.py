@@ -8,7 +8,7 @@ from torch import Tensor
 
 from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.envs.navigation.sim.state import NavigationState
+from navrl.envs.navigation.sim.state import NavigationState, length
 
 READS = NavigationParams  # the params that these terms need
 _LEAST_M = 1e-6
@@ -17,12 +17,12 @@ _LEAST_M = 1e-6
 def towards(transition: Transition) -> Tensor:
     """Return the component of the velocity towards the goal, m/s."""
     ahead = _ahead(transition.after)
-    return (transition.after.drone.velocity * ahead).sum(0) / _length(ahead).clamp_min(_LEAST_M)
+    return (transition.after.drone.velocity * ahead).sum(0) / length(ahead).clamp_min(_LEAST_M)
 
 
 def progress(transition: Transition) -> Tensor:
     """Return the decrease of the distance to the goal, m; the sum is the way from start to goal."""
-    return _length(_ahead(transition.before)) - _length(_ahead(transition.after))
+    return length(_ahead(transition.before)) - length(_ahead(transition.after))
 
 
 def alive(transition: Transition) -> Tensor:
@@ -50,7 +50,7 @@ def free_of_moving(transition: Transition, *, scale_m: float) -> Tensor:
 
 def jolt(transition: Transition) -> Tensor:
     """Return the change of the velocity, m/s."""
-    return _length(transition.after.drone.velocity - transition.before.drone.velocity)
+    return length(transition.after.drone.velocity - transition.before.drone.velocity)
 
 
 def jolt_squared(transition: Transition) -> Tensor:
@@ -71,7 +71,7 @@ def loiters(transition: Transition, *, within_m: float, speed_mps: float) -> Ten
     """Return the seconds spent slower than speed_mps with a moving obstacle closer than within_m."""
     near = transition.events.near
     close = (near.present & (near.centre_gap_m() < within_m)).any(0)
-    slow = _length(transition.after.drone.velocity) < speed_mps
+    slow = length(transition.after.drone.velocity) < speed_mps
     return (close & slow) * transition.params.decision_s
 
 
@@ -98,15 +98,11 @@ def timeout(transition: Transition) -> Tensor:
 
 def intervention(transition: Transition) -> Tensor:
     """Return the change of the command by the shield, m/s."""
-    return _length(transition.events.flown - transition.events.command)
+    return length(transition.events.flown - transition.events.command)
 
 
 def _ahead(state: NavigationState) -> Tensor:
     return state.goal - state.drone.position
-
-
-def _length(vectors: Tensor) -> Tensor:
-    return vectors.square().sum(0).sqrt()
 
 
 def _mean(rows: Tensor) -> Tensor:

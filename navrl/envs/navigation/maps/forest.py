@@ -16,12 +16,15 @@ from navrl.envs.navigation.maps.placement import (
     draw_shapes,
     place,
 )
-from navrl.envs.navigation.sim.clearance import Footprint, rectangle_gap_m2
+from navrl.envs.navigation.sim.clearance import rectangle_gap_m2
 from navrl.envs.navigation.sim.static_obstacles import (
     FAR_M,
     Boxes,
     Cylinders,
+    Footprint,
     StaticObstacles,
+    absent_boxes,
+    absent_cylinders,
     is_present,
 )
 
@@ -169,24 +172,17 @@ def _sorted_by_kind(
     footprint: Footprint, is_round: Tensor, bottom_m: Tensor, top_m: Tensor
 ) -> StaticObstacles:
     """Return the round shapes as cylinders, the others as boxes."""
-    there = is_present(footprint.x)
-    angular, round_ = there & ~is_round, there & is_round
-    x, y, half_x_m, half_y_m, cos_yaw, sin_yaw, radius_m = footprint
-    boxes = Boxes(
-        x=x.where(angular, FAR_M),
-        y=y.where(angular, FAR_M),
-        half_x_m=half_x_m.where(angular, 0.0),
-        half_y_m=half_y_m.where(angular, 0.0),
-        cos_yaw=cos_yaw.where(angular, 1.0),
-        sin_yaw=sin_yaw.where(angular, 0.0),
-        bottom_m=bottom_m.where(angular, 0.0),
-        top_m=top_m.where(angular, 0.0),
+    present, (worlds, count) = is_present(footprint.x), is_round.shape
+    x, y, *sides, radius_m = footprint
+    boxes, cylinders = (
+        [torch.where(present & chosen, value, absent) for value, absent in zip(*pair, strict=True)]
+        for chosen, *pair in (
+            (~is_round, (x, y, *sides, bottom_m, top_m), absent_boxes(worlds, count, x.device)),
+            (
+                is_round,
+                (x, y, radius_m, bottom_m, top_m),
+                absent_cylinders(worlds, count, x.device),
+            ),
+        )
     )
-    cylinders = Cylinders(
-        x=x.where(round_, FAR_M),
-        y=y.where(round_, FAR_M),
-        radius_m=radius_m.where(round_, 0.0),
-        bottom_m=bottom_m.where(round_, 0.0),
-        top_m=top_m.where(round_, 0.0),
-    )
-    return StaticObstacles(boxes, cylinders)
+    return StaticObstacles(Boxes(*boxes), Cylinders(*cylinders))

@@ -8,7 +8,7 @@ from torch import Tensor
 from navrl.envs.navigation.sim.advance import near_obstacles, sensed
 from navrl.envs.navigation.sim.lidar import Lidar
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.envs.navigation.sim.state import NavigationState, heading
+from navrl.envs.navigation.sim.state import NavigationState, heading, length
 
 _LEAST_M = 1e-6  # nearer, the goal is in no direction
 
@@ -50,7 +50,7 @@ def perceive(params: NavigationParams, state: NavigationState) -> Perception:
 def straight_to_goal(perception: Perception, speed_mps: float, slowing_per_s: float) -> Tensor:
     """Return the velocity (3, N) to the goal: full speed, near it in proportion to the distance."""
     way = perception.goal - perception.position
-    distance = way.square().sum(0).sqrt()
+    distance = length(way)
     return way * ((distance * slowing_per_s).clamp_max(speed_mps) / distance.clamp_min(_LEAST_M))
 
 

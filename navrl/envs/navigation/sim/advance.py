@@ -9,10 +9,11 @@ from navrl.envs.core import random
 from navrl.envs.navigation.sim import drone as drones
 from navrl.envs.navigation.sim import moving_obstacles
 from navrl.envs.navigation.sim.clearance import clearance_in_sight_m
+from navrl.envs.navigation.sim.drone import Factors
 from navrl.envs.navigation.sim.lidar import add_noise, cast
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles, nearest
 from navrl.envs.navigation.sim.params import NavigationParams
-from navrl.envs.navigation.sim.state import Ending, Factors, NavigationState, Tally, heading
+from navrl.envs.navigation.sim.state import Ending, NavigationState, Tally, heading, length
 from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
 
 _NO_CLEARANCE_M = 1e3  # clearance at the start of an episode
@@ -196,10 +197,10 @@ def _tally(
     params: NavigationParams, before: NavigationState, after: NavigationState, events: Events
 ) -> Tally:
     tally, flying = before.tally, ~before.ending.reached
-    way = (after.drone.position - before.drone.position).square().sum(0).sqrt()
-    jolt = (after.drone.velocity - before.drone.velocity).square().sum(0).sqrt()
+    way = length(after.drone.position - before.drone.position)
+    jolt = length(after.drone.velocity - before.drone.velocity)
     closest = torch.minimum(after.static_gap_m, events.near.gap_m().amin(0))
-    change = (events.flown - events.command).square().sum(0).sqrt()
+    change = length(events.flown - events.command)
     return Tally(
         time_s=tally.time_s + params.decision_s * flying,
         path_m=tally.path_m + way * flying,

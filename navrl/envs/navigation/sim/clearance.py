@@ -1,25 +1,18 @@
 """Exact distances: from a point to the nearest static obstacle, and between two footprints."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, Grid, Worlds, listed
+from navrl.envs.navigation.sim.static_obstacles import (
+    Boxes,
+    Cylinders,
+    Footprint,
+    Grid,
+    Worlds,
+    listed,
+)
 
 _CHUNK = 1 << 21  # pairs per temporary tensor
-
-
-class Footprint(NamedTuple):
-    """A turned rectangle with rounded corners, seen from above; a disc has no sides but a radius."""
-
-    x: Tensor
-    y: Tensor
-    half_x_m: Tensor
-    half_y_m: Tensor
-    cos_yaw: Tensor
-    sin_yaw: Tensor
-    radius_m: Tensor
 
 
 def clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:

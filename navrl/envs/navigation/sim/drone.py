@@ -5,7 +5,7 @@ The rigid body with its controller is in lee_quadrotor.py. Vectors are rows x, y
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,37 +23,36 @@ class Drone(NamedTuple):
     inner: tuple[Tensor, ...]  # state of the model, documented there
 
 
-class Response(Protocol):
-    """The deviation of an episode's drone from the model: 1, 1 and 0 are the model itself."""
+class Factors(NamedTuple):
+    """The deviation of an episode's drone from the model, drawn from the Variation."""
 
-    @property
-    def gain(self) -> Tensor:
-        """Return the factor (N,) on the strength with which it follows a command."""
-
-    @property
-    def lag(self) -> Tensor:
-        """Return the factor (N,) on its lag."""
-
-    @property
-    def wind(self) -> Tensor:
-        """Return the acceleration by the wind (3, N), m/s^2."""
+    gain: Tensor  # (N,) factor on the strength with which it follows a command
+    lag: Tensor  # (N,) factor on its lag
+    latency: Tensor  # (N,) decisions until it receives a command
+    wind: Tensor  # (3, N) m/s^2
 
 
-class Model(Protocol):
-    """A drone model; its constants are Python numbers, so a compiled step folds them in."""
+class DroneModel:
+    """The base class of drone models; constants are Python numbers, so a compiled step folds them in."""
 
-    @property
-    def longest_step_s(self) -> float:
-        """Return the longest physics step; a longer time is flown in several."""
+    longest_step_s: float  # of the physics; a longer time is flown in several steps
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a number that is not above 0."""
+        model: Any = self
+        for field in fields(model):
+            require_number(f"drone.{field.name}", getattr(self, field.name), above=0.0)
 
     def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
         """Return the inner state of a hovering drone; heading (2, N) is the cosine and sine of its yaw."""
+        return ()
 
-    def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
+    def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
         """Return the drone one physics step later."""
+        raise TypeError(f"{type(self).__name__} lacks step(drone, command_mps, factors, dt_s)")
 
 
-def hovering(model: Model, start: Tensor, goal: Tensor) -> Drone:
+def hovering(model: DroneModel, start: Tensor, goal: Tensor) -> Drone:
     """Return drones at rest at start (3, N), with their noses towards goal (3, N)."""
     ahead = goal[:2] - start[:2]
     length = ahead.square().sum(0).sqrt()
@@ -63,12 +62,12 @@ def hovering(model: Model, start: Tensor, goal: Tensor) -> Drone:
 
 
 def advance(
-    model: Model, drone: Drone, command_mps: Tensor, response: Response, decision_s: float
+    model: DroneModel, drone: Drone, command_mps: Tensor, factors: Factors, decision_s: float
 ) -> Drone:
     """Return the drones after decision_s under the command command_mps (3, N)."""
     steps = max(1, math.ceil(decision_s / model.longest_step_s - 1e-9))
     for _ in range(steps):
-        drone = model.step(drone, command_mps, response, decision_s / steps)
+        drone = model.step(drone, command_mps, factors, decision_s / steps)
     return drone
 
 
@@ -84,93 +83,69 @@ def closed(ratio: Tensor) -> Tensor:
 
     Its bits are the same in any batch size, which torch.exp does not promise.
     """
-    x = (
-        ratio.clamp_max(100.0) * 0.125
-    )  # later nothing is left, and float32 has no room for the growth
+    x = ratio.clamp_max(100.0) * 0.125  # beyond 100 nothing is left, and float32 would overflow
     growth = x * (1.0 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120)))))  # exp(x) - 1
     for _ in range(3):
         growth = growth * (2.0 + growth)  # of twice the x
     return growth / (1.0 + growth)
 
 
-def check_positive(model: Any) -> None:
-    """Raise ConfigError for a model with a number that is not above 0."""
-    for field in fields(model):
-        require_number(f"drone.{field.name}", getattr(model, field.name), above=0.0)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Kinematic:
-    """Flies what it is told at once, in any wind. Remembers nothing."""
+class Kinematic(DroneModel):
+    """A drone that flies its command at once, in any wind; no inner state."""
 
     longest_step_s = math.inf
 
-    def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
-        """Nothing."""
-        return ()
-
-    def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
-        """Straight on."""
+    def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
+        """Fly straight on."""
         return Drone(drone.position + dt_s * command_mps, command_mps, ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstOrder:
-    """The velocity approaches the command exponentially, integrated exactly. Remembers nothing."""
+class FirstOrder(DroneModel):
+    """A drone whose velocity approaches the command exponentially, integrated exactly; no inner state."""
 
     lag_s: float
 
     longest_step_s = math.inf
 
-    def __post_init__(self) -> None:
-        """Refuse an impossible number."""
-        check_positive(self)
-
-    def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
-        """Nothing."""
-        return ()
-
-    def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
-        """Along the exponential; the wind moves where it ends."""
-        lag_s = self.lag_s * response.lag / response.gain
-        end = command_mps + lag_s * response.wind
+    def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
+        """Fly along the exponential; the wind moves its limit."""
+        lag_s = self.lag_s * factors.lag / factors.gain
+        end = command_mps + lag_s * factors.wind
         change = closed(dt_s / lag_s) * (end - drone.velocity)
         return Drone(drone.position + dt_s * end - lag_s * change, drone.velocity + change, ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecondOrder:
-    """A limited acceleration, in proportion to what is missing, that is late. Remembers it, (3, N)."""
+class SecondOrder(DroneModel):
+    """A drone with a lagging, limited acceleration towards the command; inner state: acceleration (3, N)."""
 
-    gain_per_s: float  # acceleration asked for, per missing speed
-    lag_s: float  # of the acceleration behind what is asked for
+    gain_per_s: float  # demanded acceleration per missing speed
+    lag_s: float  # of the acceleration behind the demanded one
     horizontal_limit_mps2: float
     vertical_limit_mps2: float
     longest_step_s: float
 
-    def __post_init__(self) -> None:
-        """Refuse an impossible number."""
-        check_positive(self)
-
     def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
-        """No acceleration."""
+        """Return no acceleration."""
         return (torch.zeros_like(heading[:1]).expand(3, -1),)
 
-    def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
-        """Semi-implicit Euler: acceleration, then velocity, then position."""
+    def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
+        """Integrate by semi-implicit Euler: acceleration, then velocity, then position."""
         (acceleration,) = drone.inner
-        asked = (self.gain_per_s * response.gain) * (command_mps - drone.velocity)
+        demand = (self.gain_per_s * factors.gain) * (command_mps - drone.velocity)
         limit = self.vertical_limit_mps2
-        asked = torch.cat(
-            [_shortened(asked[:2], self.horizontal_limit_mps2), asked[2:].clamp(-limit, limit)]
+        demand = torch.cat(
+            [_shortened(demand[:2], self.horizontal_limit_mps2), demand[2:].clamp(-limit, limit)]
         )
-        part = closed(dt_s / (self.lag_s * response.lag))
-        acceleration = acceleration + part * (asked - acceleration)
-        velocity = drone.velocity + dt_s * (acceleration + response.wind)
+        part = closed(dt_s / (self.lag_s * factors.lag))
+        acceleration = acceleration + part * (demand - acceleration)
+        velocity = drone.velocity + dt_s * (acceleration + factors.wind)
         return Drone(drone.position + dt_s * velocity, velocity, (acceleration,))
 
 
 def _shortened(vector: Tensor, longest: float) -> Tensor:
-    """The vector (rows, N), no longer than that."""
+    """Return the vector (rows, N), scaled down where it is longer than that."""
     length = vector.square().sum(0).sqrt()
     return vector * (longest / length.clamp_min(longest))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import require
-from navrl.envs.navigation.sim.drone import Drone, Response, check_positive, closed
+from navrl.envs.navigation.sim.drone import Drone, DroneModel, Factors, closed
 
 _LEAST = 1e-12  # smallest squared length in a divisor
 
@@ -28,7 +28,7 @@ class _Axes(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeeQuadrotor:
+class LeeQuadrotor(DroneModel):
     """A quadrotor with a rotor ahead, one to the left, one behind and one to the right.
 
     Inner state: attitude (4, N), the quaternion w x y z from body to world; body rates (3, N) in rad/s; and
@@ -52,7 +52,7 @@ class LeeQuadrotor:
 
     def __post_init__(self) -> None:
         """Raise ConfigError for impossible numbers and a drone that cannot carry its weight."""
-        check_positive(self)
+        super().__post_init__()
         quarter_n = self.mass_kg * self.gravity_mps2 / 4.0
         expected = f"more than a quarter of the weight, {quarter_n:.3g} N"
         carries = self.rotor_thrust_n > quarter_n
@@ -74,17 +74,17 @@ class LeeQuadrotor:
             torch.stack([zero + hover] * 4),
         )
 
-    def step(self, drone: Drone, command_mps: Tensor, response: Response, dt_s: float) -> Drone:
+    def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
         """Integrate by semi-implicit Euler: rotors, velocity and body rates, position and attitude."""
         attitude, rates, throttles = (field.unbind(0) for field in drone.inner)
         axes = _axes(attitude)
         rate = (rates[0], rates[1], rates[2])
         missing = command_mps - drone.velocity
-        demand = ((self.velocity_gain_per_s * response.gain) * missing).unbind(0)
+        demand = ((self.velocity_gain_per_s * factors.gain) * missing).unbind(0)
         force, torque = self._wanted(
             (demand[0], demand[1], demand[2] + self.gravity_mps2), axes, rate
         )
-        part = closed(dt_s / (self.rotor_lag_s * response.lag))
+        part = closed(dt_s / (self.rotor_lag_s * factors.lag))
         throttle = [
             now + part * ((wanted * (1.0 / self.rotor_thrust_n)).clamp(0.0, 1.0).sqrt() - now)
             for now, wanted in zip(throttles, self._mixed(force, torque), strict=True)
@@ -96,7 +96,7 @@ class LeeQuadrotor:
             lift_mps2 * axes.z[1],
             lift_mps2 * axes.z[2] - self.gravity_mps2,
         )
-        velocity = drone.velocity + dt_s * (torch.stack(acceleration) + response.wind)
+        velocity = drone.velocity + dt_s * (torch.stack(acceleration) + factors.wind)
         rate = self._turned(rate, self._torque(thrusts), dt_s)
         return Drone(
             drone.position + dt_s * velocity,

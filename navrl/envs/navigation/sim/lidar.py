@@ -88,18 +88,9 @@ def cast(
     return torch.cat([_cast(lidar, grid, worlds, *chunk) for chunk in chunks])
 
 
-def _cast(
-    lidar: Lidar,
-    grid: Grid,
-    worlds: Worlds,
-    world: Tensor,
-    x: Tensor,
-    y: Tensor,
-    z: Tensor,
-    cos_heading: Tensor,
-    sin_heading: Tensor,
-) -> Tensor:
+def _cast(lidar: Lidar, grid: Grid, worlds: Worlds, *sensors: Tensor) -> Tensor:
     """Return the ranges of one chunk."""
+    world, x, y, z, cos_heading, sin_heading = sensors
     cell = world * grid.cells + grid.cell_index(x, y)
     height_m = z.unsqueeze(-1)
     direction = _directions(lidar, cos_heading, sin_heading)

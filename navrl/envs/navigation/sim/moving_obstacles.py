@@ -170,8 +170,8 @@ def advance(
     return MovingObstacles(position, velocity, goal, obstacles.home)
 
 
-def _index(params: MovingParams, key: Tensor) -> Tensor:
-    return torch.arange(params.count, device=key.device).unsqueeze(-1)
+def _index(params: MovingParams, like: Tensor) -> Tensor:
+    return torch.arange(params.count, device=like.device).unsqueeze(-1)
 
 
 def _rank(params: MovingParams, key: Tensor) -> Tensor:
@@ -257,14 +257,11 @@ def _drawn(
         _fraction(index * step + own)
         for step, own in zip(_SPREAD_DRAWS, shared.unbind(0), strict=True)
     )
-    half = params.half_extent_m
     x, y, z = (
         place + (2.0 * draw - 1.0) * reach_m
         for place, draw, reach_m in zip(home, draws, params.local_range_m, strict=True)
     )
-    goal = Triple(
-        x.clamp(-half, half), y.clamp(-half, half), _level(params, z.clamp(0.0, params.height_m))
-    )
+    goal = _in_box(params, x, y, z)
     slow, fast = params.speed_mps
     return goal, slow + (fast - slow) * speed, chance
 
@@ -280,23 +277,26 @@ def _meeting(
     """Return where the obstacle can meet the drone, and how far outside of its territory that is."""
     x, y = drone_position[0] - position.x, drone_position[1] - position.y
     time_s = ((x * x + y * y).sqrt() / speed_mps).clamp_max(params.look_ahead_s)
-    half = params.half_extent_m
     x, y, z = (
         place + speed * time_s
         for place, speed in zip(drone_position.unbind(0), drone_velocity.unbind(0), strict=True)
     )
-    goal = Triple(
-        x.clamp(-half, half), y.clamp(-half, half), _level(params, z.clamp(0.0, params.height_m))
-    )
+    goal = _in_box(params, x, y, z)
     reach_x_m, reach_y_m, _ = params.local_range_m
     beyond = ((goal.x - home.x).abs() - reach_x_m, (goal.y - home.y).abs() - reach_y_m)
     return goal, torch.maximum(*beyond)
 
 
+def _in_box(params: MovingParams, x: Tensor, y: Tensor, z: Tensor) -> Triple:
+    """Return the nearest point in the box; its height is fixed for columns."""
+    half = params.half_extent_m
+    z = _level(params, z.clamp(0.0, params.height_m))
+    return Triple(x.clamp(-half, half), y.clamp(-half, half), z)
+
+
 def _level(params: MovingParams, z: Tensor) -> Tensor:
     """Return the heights (D, N) of blocks, and the fixed height of columns."""
-    index = torch.arange(params.count, device=z.device).unsqueeze(-1)
-    return torch.where(is_column(params, index), _COLUMN_Z_M, z)
+    return torch.where(is_column(params, _index(params, z)), _COLUMN_Z_M, z)
 
 
 def _towards(position: Triple, goal: Triple, speed_mps: Tensor) -> Triple:

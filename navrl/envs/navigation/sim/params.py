@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from navrl.config.checks import require, require_choice, require_number, require_whole
-from navrl.envs.navigation.sim.drone import SPEED_LIMITS, Model
+from navrl.envs.navigation.sim.drone import SPEED_LIMITS, DroneModel
 from navrl.envs.navigation.sim.lidar import Lidar, LidarNoise
 from navrl.envs.navigation.sim.moving_obstacles import MovingParams
 
@@ -38,7 +38,7 @@ class NavigationParams(NamedTuple):
     lidar: Lidar
     noise: LidarNoise
     scan_latency_decisions: int  # the policy sees the scan of so many decisions ago
-    drone: Model
+    drone: DroneModel
     moving: MovingParams
     vary: Variation
     decision_s: float  # time between two actions

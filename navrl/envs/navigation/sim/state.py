@@ -5,20 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from navrl.envs.navigation.sim.drone import Drone
+from navrl.envs.navigation.sim.drone import Drone, Factors
 from navrl.envs.navigation.sim.moving_obstacles import MovingObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 
 _LEAST_M = 1e-6  # a goal straight above has no direction
-
-
-class Factors(NamedTuple):
-    """The random factors of an episode, drawn from the Variation."""
-
-    gain: Tensor  # (N,)
-    lag: Tensor  # (N,)
-    latency: Tensor  # (N,) decisions
-    wind: Tensor  # (3, N) m/s^2
 
 
 class Tally(NamedTuple):
@@ -85,7 +76,12 @@ def to_world_frame(direction: Tensor, vectors: Tensor) -> Tensor:
 
 def horizontal_unit(way: Tensor, otherwise: Tensor | None = None) -> Tensor:
     """Return the direction of vectors (2, N); `otherwise`, or along x, where they have no length."""
-    length = way.square().sum(0).sqrt()
+    distance = length(way)
     if otherwise is None:
-        otherwise = torch.stack([torch.ones_like(length), torch.zeros_like(length)])
-    return torch.where(length > _LEAST_M, way / length.clamp_min(_LEAST_M), otherwise)
+        otherwise = torch.stack([torch.ones_like(distance), torch.zeros_like(distance)])
+    return torch.where(distance > _LEAST_M, way / distance.clamp_min(_LEAST_M), otherwise)
+
+
+def length(vectors: Tensor) -> Tensor:
+    """Return the lengths of vectors (axes, ..., N)."""
+    return vectors.square().sum(0).sqrt()

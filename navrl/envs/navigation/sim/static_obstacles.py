@@ -5,7 +5,6 @@ the few obstacles near the drone and its cost does not grow with the world.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +40,30 @@ class Cylinders(NamedTuple):
     radius_m: Tensor
     bottom_m: Tensor
     top_m: Tensor
+
+
+class Footprint(NamedTuple):
+    """A turned rectangle with rounded corners, seen from above; a disc has no sides but a radius."""
+
+    x: Tensor
+    y: Tensor
+    half_x_m: Tensor
+    half_y_m: Tensor
+    cos_yaw: Tensor
+    sin_yaw: Tensor
+    radius_m: Tensor
+
+    @property
+    def extent_x_m(self) -> Tensor:
+        """Return half the width along the world's x axis."""
+        along = self.half_x_m * self.cos_yaw.abs() + self.half_y_m * self.sin_yaw.abs()
+        return along + self.radius_m
+
+    @property
+    def extent_y_m(self) -> Tensor:
+        """Return half the width along the world's y axis."""
+        along = self.half_x_m * self.sin_yaw.abs() + self.half_y_m * self.cos_yaw.abs()
+        return along + self.radius_m
 
 
 class StaticObstacles(NamedTuple):
@@ -124,11 +147,12 @@ def build_worlds(
     grid: Grid, boxes: Boxes, cylinders: Cylinders, *, boxes_per_cell: int, cylinders_per_cell: int
 ) -> Worlds:
     """Return the worlds with these obstacles, and one absent obstacle of each kind."""
-    _check_inside(grid, "box", boxes, _box_reach_x(boxes), _box_reach_y(boxes))
-    _check_inside(grid, "cylinder", cylinders, cylinders.radius_m, cylinders.radius_m)
+    _check_inside(grid, "box", footprint(boxes))
+    _check_inside(grid, "cylinder", footprint(cylinders))
+    count, device = boxes.x.shape[0], boxes.x.device
     return Worlds(
-        boxes=Boxes(*(_pad(field, name) for name, field in boxes._asdict().items())),
-        cylinders=Cylinders(*(_pad(field, name) for name, field in cylinders._asdict().items())),
+        boxes=Boxes(*map(_joined, boxes, absent_boxes(count, 1, device))),
+        cylinders=Cylinders(*map(_joined, cylinders, absent_cylinders(count, 1, device))),
         box_cells=build_cells(grid, boxes, limit=boxes_per_cell, option="world.boxes_per_cell"),
         cylinder_cells=build_cells(
             grid, cylinders, limit=cylinders_per_cell, option="world.cylinders_per_cell"
@@ -147,7 +171,8 @@ def build_cells(grid: Grid, obstacles: Boxes | Cylinders, *, limit: int, option:
     at_once = max(1, _CHUNK // max(1, grid.side * count))
     for first in range(0, worlds, at_once):
         part = slice(first, first + at_once)
-        _fill(grid, type(obstacles)(*(field[part] for field in obstacles)), table[part], most[part])
+        shapes = Footprint(*(field[part] for field in footprint(obstacles)))
+        _fill(grid, shapes, table[part], most[part])
     if bool((most > limit).any()):
         raise CrowdedError(
             f"{int(most.max())} obstacles of one kind are within {grid.reach_m:g} m of a cell, and "
@@ -184,28 +209,26 @@ def is_present(x: Tensor) -> Tensor:
     return x < 0.5 * FAR_M
 
 
-def _pad(field: Tensor, name: str) -> Tensor:
-    value = FAR_M if name in ("x", "y") else 1.0 if name == "cos_yaw" else 0.0
-    return torch.cat([field, field.new_full((field.shape[0], 1), value)], dim=1)
+def footprint(obstacles: Boxes | Cylinders) -> Footprint:
+    """Return the shapes of the obstacles seen from above."""
+    zero = torch.zeros_like(obstacles.x)
+    if isinstance(obstacles, Boxes):
+        return Footprint(*obstacles[:6], zero)
+    return Footprint(obstacles.x, obstacles.y, zero, zero, zero + 1.0, zero, obstacles.radius_m)
 
 
-def _box_reach_x(boxes: Boxes) -> Tensor:
-    """Return half the width of the box along the world's x axis."""
-    return boxes.half_x_m * boxes.cos_yaw.abs() + boxes.half_y_m * boxes.sin_yaw.abs()
+def _joined(fields: Tensor, more: Tensor) -> Tensor:
+    return torch.cat([fields, more], dim=1)
 
 
-def _box_reach_y(boxes: Boxes) -> Tensor:
-    return boxes.half_x_m * boxes.sin_yaw.abs() + boxes.half_y_m * boxes.cos_yaw.abs()
-
-
-def _check_inside(
-    grid: Grid, kind: str, obstacles: Boxes | Cylinders, reach_x: Tensor, reach_y: Tensor
-) -> None:
+def _check_inside(grid: Grid, kind: str, shapes: Footprint) -> None:
     """Raise for an obstacle outside the grid: a drone outside uses the nearest cell."""
-    outermost = torch.maximum(obstacles.x.abs() + reach_x, obstacles.y.abs() + reach_y)
+    outermost = torch.maximum(
+        shapes.x.abs() + shapes.extent_x_m, shapes.y.abs() + shapes.extent_y_m
+    )
     # Written so that a NaN is refused too.
-    outside = is_present(obstacles.x) & ~(outermost <= grid.half_extent_m)
-    outside = outside | obstacles.x.isnan()
+    outside = is_present(shapes.x) & ~(outermost <= grid.half_extent_m)
+    outside = outside | shapes.x.isnan()
     if bool(outside.any()):
         raise ValueError(
             f"a {kind} reaches {float(outermost[outside].max()):g} m from the middle of the world, and the "
@@ -213,55 +236,36 @@ def _check_inside(
         )
 
 
-def _fill(grid: Grid, obstacles: Boxes | Cylinders, table: Tensor, most: Tensor) -> None:
+def _fill(grid: Grid, shapes: Footprint, table: Tensor, most: Tensor) -> None:
     """Write the table (g, cells, limit) of some worlds, and the largest count of any cell (g,)."""
     reach_m, half = grid.reach_m + _MARGIN_M, 0.5 * grid.cell_m
     edges = torch.arange(grid.side, device=table.device, dtype=torch.float32)
     centre = (edges + 0.5) * grid.cell_m - grid.half_extent_m
-    if isinstance(obstacles, Boxes):
-        extent_x, extent_y = _box_reach_x(obstacles), _box_reach_y(obstacles)
-        still_near: Callable[..., Tensor] = _near_yawed
-    else:
-        extent_x = extent_y = obstacles.radius_m
-        still_near = _near_round
-    offset_x = centre[:, None] - obstacles.x[:, None]  # (g, side, B)
-    gap_x = (offset_x.abs() - extent_x[:, None] - half).clamp_min(0.0)
+    offset_x = centre[:, None] - shapes.x[:, None]  # (g, side, B)
+    gap_x = (offset_x.abs() - shapes.extent_x_m[:, None] - half).clamp_min(0.0)
     for row in range(grid.side):
-        gap_y = ((centre[row] - obstacles.y).abs() - extent_y - half).clamp_min(0.0)
+        gap_y = ((centre[row] - shapes.y).abs() - shapes.extent_y_m - half).clamp_min(0.0)
         near = gap_x.square() + gap_y.square()[:, None] <= reach_m**2
         world, column, index = near.nonzero(as_tuple=True)
-        x, y = centre[column], centre[row]
-        kept = still_near(_pairs(obstacles, world, index), x, y, half=half, reach_m=reach_m)
+        pairs = Footprint(*(field[world, index] for field in shapes))
+        kept = _near(pairs, centre[column], centre[row], half=half, reach_m=reach_m)
         world, column, index = world[kept], column[kept], index[kept]
         if index.numel() > 0:
             _write(table, most, world, row * grid.side + column, index)
 
 
-def _pairs(obstacles: Boxes | Cylinders, world: Tensor, index: Tensor) -> Boxes | Cylinders:
-    return type(obstacles)(*(field[world, index] for field in obstacles))
-
-
-def _near_yawed(boxes: Boxes, x: Tensor, y: Tensor, *, half: float, reach_m: float) -> Tensor:
-    """Return which boxes can be within reach of their cells, both seen along the axes of the box.
+def _near(shapes: Footprint, x: Tensor, y: Tensor, *, half: float, reach_m: float) -> Tensor:
+    """Return which shapes can be within reach of their cells, both seen along the shape's axes.
 
     The cell counts as the rectangle around it along these axes, which keeps a few boxes too many.
     """
-    east, north = x - boxes.x, y - boxes.y
-    along = east * boxes.cos_yaw + north * boxes.sin_yaw
-    across = north * boxes.cos_yaw - east * boxes.sin_yaw
-    widest = half * (boxes.cos_yaw.abs() + boxes.sin_yaw.abs())
-    gap_along = (along.abs() - boxes.half_x_m - widest).clamp_min(0.0)
-    gap_across = (across.abs() - boxes.half_y_m - widest).clamp_min(0.0)
-    return gap_along.square() + gap_across.square() <= reach_m**2
-
-
-def _near_round(
-    cylinders: Cylinders, x: Tensor, y: Tensor, *, half: float, reach_m: float
-) -> Tensor:
-    """Return which cylinders are within reach of their cells."""
-    gap_x = ((x - cylinders.x).abs() - half).clamp_min(0.0)
-    gap_y = ((y - cylinders.y).abs() - half).clamp_min(0.0)
-    return gap_x.square() + gap_y.square() <= (reach_m + cylinders.radius_m).square()
+    east, north = x - shapes.x, y - shapes.y
+    along = east * shapes.cos_yaw + north * shapes.sin_yaw
+    across = north * shapes.cos_yaw - east * shapes.sin_yaw
+    widest = half * (shapes.cos_yaw.abs() + shapes.sin_yaw.abs())
+    gap_along = (along.abs() - shapes.half_x_m - widest).clamp_min(0.0)
+    gap_across = (across.abs() - shapes.half_y_m - widest).clamp_min(0.0)
+    return gap_along.square() + gap_across.square() <= (reach_m + shapes.radius_m).square()
 
 
 def _write(table: Tensor, most: Tensor, world: Tensor, cell: Tensor, index: Tensor) -> None:

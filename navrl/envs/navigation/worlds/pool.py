@@ -6,13 +6,13 @@ the last episode that began there must be over. Tensors stay the same, as compil
 
 import contextlib
 import functools
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 from navrl.config.checks import require, require_whole
 from navrl.envs.core import random
@@ -300,35 +300,14 @@ def make_worlds(
 
 def _tables(openings: StartTables) -> list[Tensor]:
     """Return every tensor whose first axis is the worlds."""
-    boxes, cylinders, *cells = openings.worlds
-    others = (
-        openings.start,
-        openings.goal,
-        openings.scans,
-        openings.gaps,
-        openings.moving,
-        openings.stage,
-    )
-    return list(itertools.chain(boxes, cylinders, cells, others))
+    return [table for table in tree_leaves(openings) if table.dim() > 0]
 
 
 def _allocated(made: StartTables, sets: int) -> StartTables:
     """Return tables with room for so many sets of worlds like these."""
 
     def zeros(table: Tensor) -> Tensor:
-        return table.new_zeros((sets * table.shape[0], *table.shape[1:]))
+        return table.new_zeros((sets * table.shape[0], *table.shape[1:])) if table.dim() else table
 
-    boxes, cylinders, *cells = made.worlds
-    worlds = Worlds(
-        type(boxes)(*map(zeros, boxes)), type(cylinders)(*map(zeros, cylinders)), *map(zeros, cells)
-    )
-    return StartTables(
-        worlds=worlds,
-        first=made.first,
-        start=zeros(made.start),
-        goal=zeros(made.goal),
-        scans=zeros(made.scans),
-        gaps=zeros(made.gaps),
-        moving=zeros(made.moving),
-        stage=zeros(made.stage),
-    )
+    tables: StartTables = tree_map(zeros, made)
+    return tables

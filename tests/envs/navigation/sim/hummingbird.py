@@ -1,11 +1,10 @@
-"""Drones for tests: the constants of the specification, and a response that changes nothing."""
+"""Drones for tests: the constants of the specification, and factors that change nothing."""
 
 import math
-from typing import NamedTuple
 
 import torch
 
-from navrl.envs.navigation.sim.drone import SecondOrder
+from navrl.envs.navigation.sim.drone import Factors, SecondOrder
 from navrl.envs.navigation.sim.lee_quadrotor import LeeQuadrotor
 
 HUMMINGBIRD = LeeQuadrotor(
@@ -33,14 +32,6 @@ SECOND_ORDER = SecondOrder(
 )
 
 
-class Plain(NamedTuple):
-    """A response."""
-
-    gain: torch.Tensor
-    lag: torch.Tensor
-    wind: torch.Tensor
-
-
 def plain(count=1, *, gain=1.0, lag=1.0, wind=(0.0, 0.0, 0.0)):
     one = torch.ones(count)
-    return Plain(gain * one, lag * one, torch.tensor(wind).unsqueeze(1) * one)
+    return Factors(gain * one, lag * one, 0.0 * one, torch.tensor(wind).unsqueeze(1) * one)
