@@ -2,28 +2,24 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.config.compose import build, compose
-from navrl.envs.navigation.sim.advance import scan
 from navrl.envs.navigation.worlds.pool import Difficulty
+from tests.envs.navigation.envs import make_env
+from tests.envs.navigation.sim.shapes import clearance
 
 _EMPTY = (
-    *("env=navigation", "compile=off", "world.count=1", "world.renew_episodes=null"),
+    *("world.count=1", "world.renew_episodes=null"),
     *("world.routes_per_world=8", "world.map.count=1", "world.difficulty.static=0"),
     *("world.difficulty.moving=0", "drone=kinematic", "world.routes.distance_m=[6,12]"),
 )
 _CROWDED = (
-    *("env=navigation", "compile=off", "world.count=2", "world.routes_per_world=8"),
+    *("world.count=2", "world.routes_per_world=8"),
     *("world.map.count=60", "world.difficulty.static=60", "env.sim.time_limit_s=1"),
 )
-
-
-def make_env(*overrides, num_envs=8, seed=0):
-    config = compose("train", list(overrides))
-    return build(config.env)(num_envs=num_envs, device="cpu", seed=seed)
 
 
 def fly(env, action, steps, root=None):
@@ -109,20 +105,6 @@ def test_progress_sums_up_to_the_way():
     way = (state.goal - state.start).square().sum(0).sqrt()
     left = (state.goal - state.drone.position).square().sum(0).sqrt()
     assert torch.allclose(statistic(env, frame, "reward_progress"), way - left, atol=1e-4)
-
-
-def test_an_episode_begins_with_the_scan_of_its_start():
-    env = make_env(*_CROWDED, num_envs=32)
-    root = env.reset()
-    for _ in range(25):  # a second: everybody restarts
-        stepped, root = env.step_and_maybe_reset(root.copy().set("action", ahead(32)))
-        fresh = stepped["next", "done"].squeeze(-1)
-        if fresh.any():
-            state = env.navigation_state
-            seen = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
-            assert torch.allclose(state.scans[0][:, fresh], seen[:, fresh], atol=1e-4)
-            return
-    raise AssertionError("nobody restarted")
 
 
 def test_evaluation_flies_in_worlds_that_training_has_not():
@@ -221,3 +203,21 @@ def test_stages_need_worlds_that_are_renewed():
 def test_impossible_options_are_refused_by_name(override, said):
     with pytest.raises(ValueError, match=said):
         make_env(*_CROWDED, override)
+
+
+def test_an_env_flies_in_the_world_of_a_file(tmp_path):
+    heights = np.zeros((40, 40))
+    heights[5::6, 5::6] = 2.5
+    np.save(tmp_path / "map.npy", heights)
+    scale = ("resolution_m=0.5", "height_scale_m=1", "origin_m=[-10,-10,0]")
+    env = make_env(
+        *("world=file", f"world.map.path={tmp_path / 'map.npy'}", "world.routes_per_world=8"),
+        *(f"world.map.scale.{option}" for option in scale),
+        *("world.routes.x_m=[-10,10]", "world.routes.y_m=[-10,10]"),
+        "world.routes.distance_m=[4,9]",
+    )
+    obstacles = env.worlds.openings.worlds[:2]
+    for place in env.worlds.openings.start[0].double().tolist():
+        assert clearance(*obstacles, 0, place) >= 0.6 - 1e-5
+    frames = fly(env, ahead(), 40)
+    assert all(frame["observation", "state"].isfinite().all() for frame in frames)

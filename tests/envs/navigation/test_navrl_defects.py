@@ -10,26 +10,24 @@ import weakref
 import pytest
 import torch
 
-from navrl.config.compose import build, compose
-from navrl.envs.core import random
 from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.rewards import jolt
-from navrl.envs.navigation.sim.moving_obstacles import advance, initial_obstacles
+from navrl.envs.navigation.sim.advance import scan
 from navrl.envs.navigation.sim.state import horizontal_unit
 from navrl.run.episodes import play
-from tests.envs.navigation.sim.obstacles import DT_S, begun, flown, keys, moving_params, vectors
-from tests.envs.navigation.worlds.maps import SMALL_PILLARS, made
+from tests.envs.navigation.envs import make_env
+from tests.envs.navigation.maps.examples import SMALL_PILLARS, made
+from tests.envs.navigation.sim.moving_examples import begun, flown, moving_params, vectors
 
 _SMALL = (
-    *("world=forest", "compile=off", "world.count=3", "world.routes_per_world=8"),
+    *("world=forest", "env.sim.time_limit_s=0.48", "world.count=3", "world.routes_per_world=8"),
     *("world.map.count=30", "world.difficulty.static=30", "world.map.half_side_m=8"),
     *("world.routes.x_m=[-8,8]", "world.routes.y_m=[-8,8]", "world.routes.distance_m=[4,16]"),
 )
 
 
-def make_env(*overrides, name="navigation_compat", num_envs=16, seed=0):
-    config = compose("train", [f"env={name}", *_SMALL, "env.sim.time_limit_s=0.48", *overrides])
-    return build(config.env)(num_envs=num_envs, device="cpu", seed=seed)
+def small_env(*overrides, name="navigation_compat", num_envs=16):
+    return make_env(*_SMALL, *overrides, name=name, num_envs=num_envs)
 
 
 def ahead(root):
@@ -37,7 +35,7 @@ def ahead(root):
 
 
 def test_1_the_velocity_before_is_not_a_view_of_the_velocity_after():
-    env = make_env("drone=kinematic")
+    env = small_env("drone=kinematic")
     root = env.reset()
     before = env.navigation_state
     env.step_and_maybe_reset(ahead(root))
@@ -54,7 +52,7 @@ def test_1_the_velocity_before_is_not_a_view_of_the_velocity_after():
 
 
 def test_2_a_reset_of_others_adds_nothing_to_a_return():
-    env = make_env("env.sim.time_limit_s=0.32")
+    env = small_env("env.sim.time_limit_s=0.32")
     root, column = env.reset(), env.episode_keys.index("return")
     once, as_published = torch.zeros(16), torch.zeros(16)
     apart = 0
@@ -78,20 +76,23 @@ def test_2_a_reset_of_others_adds_nothing_to_a_return():
 
 @pytest.mark.parametrize("stale", [False, True])
 def test_3_an_episode_begins_with_a_scan_of_its_own(stale):
-    env = make_env(f"env.stale_scan={stale}")
+    env = small_env(f"env.stale_scan={stale}")
     root = env.reset()
     for _ in range(30):  # of 0.016 s: the time is up
         stepped, root = env.step_and_maybe_reset(ahead(root))
     done = stepped["next", "done"][:, 0]
     assert done.any()
-    last, first = (each["observation", "lidar"][done] for each in (stepped["next"], root))
+    last, first = (frame["observation", "lidar"][done] for frame in (stepped["next"], root))
     assert torch.equal(last, first) == stale  # stale=true is what the original did
+    state = env.navigation_state
+    ranges = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    assert torch.allclose(state.scans[0][:, done], ranges[:, done], atol=1e-4) != stale
 
 
 def test_4_without_moving_obstacles_the_layout_stays():
     shapes = []
     for moving in (0, 80):
-        env = make_env(f"world.difficulty.moving={moving}")
+        env = small_env(f"world.difficulty.moving={moving}")
         root = env.reset()
         shapes.append(root["observation", "obstacles"].shape)
         assert env.observation_spec.is_in(root.select("observation", "episode"))
@@ -107,7 +108,7 @@ def test_5_placement_asks_neither_the_clock_nor_shared_random_numbers():
     for noise in (1, 2):
         torch.manual_seed(noise)
         torch.rand(noise)
-        env, shared = make_env(), torch.rand(16)
+        env, shared = small_env(), torch.rand(16)
         env.reset()
         made.append((env.worlds.openings.worlds.boxes.x.clone(), env.navigation_state, shared))
     (boxes, state, shared), (other_boxes, other_state, other_shared) = made
@@ -186,7 +187,7 @@ def test_7_a_goal_right_above_the_start_gives_a_direction():
 
 
 def test_8_envs_have_worlds_and_obstacles_of_their_own():
-    env, one_map = make_env(), make_env("world.count=1")
+    env, one_map = small_env(), small_env("world.count=1")
     for each in (env, one_map):
         each.reset()
     state = env.navigation_state
@@ -200,21 +201,10 @@ def test_8_envs_have_worlds_and_obstacles_of_their_own():
         assert not torch.equal(env.worlds.openings.worlds.boxes.x, boxes)
 
 
-def test_8_shared_obstacles_would_be_the_same_in_every_env():
-    """One key for all is what the original did; the motion that follows is the same too."""
-    params, one = moving_params(), keys(1).expand(8)
-    start = torch.full((3, 8), 100.0)
-    for key, shared in ((keys(8), False), (one, True)):
-        obstacles = initial_obstacles(params, key, start, torch.tensor(80))
-        obstacles = advance(params, obstacles, key, torch.zeros(8), start, start, DT_S)
-        same = (obstacles.position.x == obstacles.position.x[:, :1]).all()
-        assert bool(same) == shared
-
-
 @pytest.mark.parametrize("hoarding", [False, True])
 def test_9_an_evaluation_keeps_no_transitions(hoarding):
     """Of what a policy was told, at most the last two steps are alive; the original kept them all."""
-    env = make_env("env.sim.time_limit_s=0.24")
+    env = small_env("env.sim.time_limit_s=0.24")
     told, kept, alive = [], [], []
 
     def policy(root):
@@ -232,7 +222,7 @@ def test_9_an_evaluation_keeps_no_transitions(hoarding):
 
 @pytest.mark.parametrize("behind_its_back", [False, True])
 def test_10_after_an_evaluation_the_next_step_belongs_to_the_last_observation(behind_its_back):
-    env, twin = make_env(), make_env()
+    env, twin = small_env(), small_env()
     roots = [each.reset() for each in (env, twin)]
     for _ in range(5):
         roots = [
@@ -254,7 +244,7 @@ def test_10_after_an_evaluation_the_next_step_belongs_to_the_last_observation(be
 def test_4_5_9_our_inputs_are_about_one_and_the_published_ones_up_to_tens():
     largest = {}
     for name in ("navigation", "navigation_compat"):
-        env = make_env("world.routes.distance_m=[10,16]", name=name)
+        env = small_env("world.routes.distance_m=[10,16]", name=name)
         root = env.reset()
         for _ in range(5):
             _, root = env.step_and_maybe_reset(ahead(root))
@@ -267,7 +257,7 @@ def test_4_5_9_our_inputs_are_about_one_and_the_published_ones_up_to_tens():
 
 
 def test_4_5_10_who_is_absent_is_told_apart_from_the_narrowest():
-    env = make_env(num_envs=64)
+    env = small_env(num_envs=64)
     told = env.reset()["observation"]
     mask, rows = told["obstacles_mask"], told["obstacles"]
     assert mask.any()
@@ -275,13 +265,3 @@ def test_4_5_10_who_is_absent_is_told_apart_from_the_narrowest():
     assert (rows[~mask] == 0.0).all()
     as_published = rows[..., 8] == 0.0  # the class of width, all that the original tells
     assert (as_published & mask).any()
-
-
-def test_streams_of_an_episode_are_its_own():
-    """Of 5, too: what is drawn for obstacles, routes and noise has one key each, and no order."""
-    key = keys(4)
-    drawn = [
-        random.uniform(key, stream, 4) for stream in (random.WORLD, random.MOVING, random.NOISE)
-    ]
-    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(drawn))
-    assert torch.equal(drawn[1], random.uniform(key, random.MOVING, 4))

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from navrl.config.compose import build, compose
 from navrl.envs.navigation.observation import GoalFrameObservation, NavRLObservation
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
+from tests.envs.navigation.envs import make_env
 
 _SMALL = (
-    "compile=off",
+    "world.renew_episodes=null",
     "world.count=1",
     "world.map.count=1",
     "world.difficulty.static=0",
@@ -21,10 +21,7 @@ _SMALL = (
 @pytest.fixture(scope="module")
 def flight():
     """One drone at (1, 2, 1.5), flying (1, 0, 0.5), from (1, 0, 1) to (1, 10, 2)."""
-    config = compose(
-        "train", ["env=navigation_compat", "world=forest", "world.renew_episodes=null", *_SMALL]
-    )
-    env = build(config.env)(num_envs=1, device="cpu", seed=0)
+    env = make_env("world=forest", *_SMALL, name="navigation_compat", num_envs=1)
     env.reset()
     state = env.navigation_state
     drone = state.drone._replace(position=_column(1.0, 2.0, 1.5), velocity=_column(1.0, 0.0, 0.5))

@@ -102,8 +102,7 @@ def test_the_time_is_up_only_for_those_who_have_not_arrived():
 
 
 @pytest.mark.parametrize(
-    ("height", "expected"),
-    [(1.2, 0.0), (1.7, 0.0), (2.0, 0.09), (0.8, 0.0), (0.5, 0.09)],
+    ("height", "expected"), [(1.2, 0.0), (1.7, 0.0), (2.0, 0.09), (0.8, 0.0), (0.5, 0.09)]
 )
 def test_heights_between_start_and_goal_are_free(height, expected):
     # start at 1.5, goal at 1.0, margin 0.2: free from 0.8 to 1.7

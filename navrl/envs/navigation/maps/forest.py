@@ -10,12 +10,7 @@ from torch import Tensor
 
 from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.core.weights import Weights
-from navrl.envs.navigation.maps.placement import (
-    Bounds,
-    Placing,
-    draw_shapes,
-    place,
-)
+from navrl.envs.navigation.maps.placement import Bounds, Placing, draw_shapes, place
 from navrl.envs.navigation.sim.clearance import rectangle_gap_m2
 from navrl.envs.navigation.sim.static_obstacles import (
     FAR_M,

@@ -13,12 +13,7 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import require, require_number, require_whole
-from navrl.envs.navigation.maps.placement import (
-    Bounds,
-    Placing,
-    draw_shapes,
-    place,
-)
+from navrl.envs.navigation.maps.placement import Bounds, Placing, draw_shapes, place
 from navrl.envs.navigation.sim.static_obstacles import (
     Boxes,
     StaticObstacles,

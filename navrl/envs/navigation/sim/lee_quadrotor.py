@@ -101,11 +101,7 @@ class LeeQuadrotor(DroneModel):
         return Drone(
             drone.position + dt_s * velocity,
             velocity,
-            (
-                torch.stack(_rotated(attitude, rate, dt_s)),
-                torch.stack(rate),
-                torch.stack(throttle),
-            ),
+            (torch.stack(_rotated(attitude, rate, dt_s)), torch.stack(rate), torch.stack(throttle)),
         )
 
     def _wanted(self, demand: Vector, axes: _Axes, rate: Vector) -> tuple[Tensor, Vector]:
@@ -180,11 +176,7 @@ def _dot(a: Vector, b: Vector) -> Tensor:
 
 
 def _cross(a: Vector, b: Vector) -> Vector:
-    return (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    )
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 def _unit(vector: Vector) -> Vector:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from navrl.envs.navigation.maps.pcd import decode_pcd
-from tests.envs.navigation.maps.pictures import pcd
+from tests.envs.navigation.maps.map_files import pcd
 
 CLOUD = np.array([[0.1, 0.2, 0.25], [0.2, 0.3, 0.4], [0.7, 0.2, 0.5]])
 

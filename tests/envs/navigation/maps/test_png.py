@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from navrl.envs.navigation.maps.png import decode_png
-from tests.envs.navigation.maps.pictures import chunk, png
+from tests.envs.navigation.maps.map_files import chunk, png
 
 SQUARE = np.full((4, 5), 200)
 

@@ -9,7 +9,7 @@ from navrl.envs.navigation.planners.greedy import Greedy
 from navrl.envs.navigation.planners.orca import Orca
 from navrl.envs.navigation.planners.potential_field import PotentialField
 from navrl.envs.navigation.planners.velocity_obstacles import VelocityObstacles
-from tests.envs.navigation.planners.sights import LIDAR, closest_m, prediction, sight
+from tests.envs.navigation.planners.perceptions import LIDAR, closest_m, prediction, sight
 
 SPEEDS = {"speed_mps": 2.0, "slowing_per_s": 1.0}
 CHOICE = {"headings": 24, "speeds_mps": (0.667, 1.333, 2.0)}
@@ -59,20 +59,6 @@ def test_one_beam_pushes_by_the_law_of_the_potential_field():
     assert (x, y) == (pytest.approx(1.0, abs=1e-4), pytest.approx(-0.09475, abs=1e-4))
     # Beyond its reach of 2 m from the body nothing pushes.
     assert command(field(), sight(goal=(1.0, 0.0, 0.0), beams=[(9, 2.31)]))[1] == 0.0
-
-
-def test_a_potential_field_turns_away_from_a_wall():
-    """A wall along y = 0.8, seen by every beam to the left; the goal is behind it."""
-    beams = [(beam, 0.8 / math.sin(math.radians(10.0 * beam))) for beam in range(1, 18)]
-    beams = [(beam, range_m) for beam, range_m in beams if range_m < 4.0]
-    goal = (8.0, 1.5, 0.0)
-    blind, x_y = (
-        command(Greedy(**SPEEDS), sight(goal=goal)),
-        command(field(), sight(goal=goal, beams=beams)),
-    )
-    assert blind[1] > 0.0
-    assert x_y[1] < 0.0
-    assert math.hypot(*x_y[:2]) <= 2.0 + 1e-5
 
 
 def test_a_moving_obstacle_pushes_a_potential_field_too():

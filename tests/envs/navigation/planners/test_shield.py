@@ -6,11 +6,11 @@ import random
 import pytest
 import torch
 
-from navrl.config.compose import build, compose
 from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.planners.shield import Shield
 from navrl.envs.navigation.sim.state import heading, to_world_frame
-from tests.envs.navigation.planners.sights import LIDAR, closest_m, prediction, sight
+from tests.envs.navigation.envs import make_env
+from tests.envs.navigation.planners.perceptions import LIDAR, closest_m, prediction, sight
 
 HORIZONS_S, RESPONSE_S = (0.4, 1.0), 0.47
 SPEEDS_MPS = (0.667, 1.333, 2.0)
@@ -107,50 +107,14 @@ def test_where_nothing_is_safe_it_takes_what_hits_last():
     assert flown[:2].abs().max() == 0.0
 
 
-def head_on(shield):
-    """The least gap, in metres, between a drone bound for (20, 0) and a column that comes straight at it."""
-    dt_s, column = 0.05, ((5.0, 0.0), (-1.0, 0.0), 0.25)
-    place, speed, (x, y), least = [0.0, 0.0], [2.0, 0.0], column[0], math.inf
-    for _ in range(100):
-        offset = (x - place[0], y - place[1])
-        least = min(least, math.hypot(*offset) - column[2] - 0.3)
-        near = [(offset, column[1], column[2])] if math.hypot(*offset) < 4.0 else []
-        command = torch.tensor([[2.0], [0.0], [0.0]])
-        if shield is not None:
-            command, _ = shield.protect(sight(velocity=(*speed, 0.0), moving=near), command)
-        for axis in range(2):
-            speed[axis] += (1.0 - math.exp(-dt_s / RESPONSE_S)) * (
-                command[axis].item() - speed[axis]
-            )
-            place[axis] += dt_s * speed[axis]
-        x -= dt_s
-    return least, place
-
-
-def test_it_prevents_a_head_on_collision():
-    without, _ = head_on(None)
-    gap_m, place = head_on(make_shield())
-    assert without < 0.0
-    assert gap_m > 0.0
-    assert place[0] > 5.0  # and it has got past
-
-
 def test_interventions_are_counted():
     """The statistic of the env is the share of decisions whose command the shield has changed."""
-    dense = (
-        "world.count=1",
-        "world.routes_per_world=8",
-        "world.map.half_side_m=8",
-        "world.map.count=60",
+    env = make_env(
+        *("shield=on", "world.count=1", "world.routes_per_world=8", "world.renew_episodes=null"),
+        *("world.map.half_side_m=8", "world.map.count=60", "world.difficulty.static=60"),
+        *("world.routes.x_m=[-8,8]", "world.routes.y_m=[-8,8]", "world.routes.distance_m=[4,16]"),
+        num_envs=16,
     )
-    routes = (
-        "world.routes.x_m=[-8,8]",
-        "world.routes.y_m=[-8,8]",
-        "world.routes.distance_m=[4,16]",
-    )
-    others = ("world.difficulty.static=60", "world.renew_episodes=null", "compile=off", "shield=on")
-    config = compose("train", ["env=navigation", *dense, *routes, *others])
-    env = build(config.env)(num_envs=16, device="cpu", seed=0)
     root, shield, params = env.reset(), make_shield(), env.params
     changed, change_mps, decisions = torch.zeros(16), torch.zeros(16), torch.zeros(16)
     names, torch_state = env.episode_keys, torch.Generator().manual_seed(0)

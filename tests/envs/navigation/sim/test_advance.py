@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 
-from navrl.config.compose import build, compose
 from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.sim.advance import advance, near_obstacles, scan
 from navrl.envs.navigation.sim.moving_obstacles import Triple
@@ -18,10 +17,11 @@ from navrl.envs.navigation.sim.static_obstacles import (
     build_worlds,
 )
 from navrl.view.navigation_recording import play_trips
+from tests.envs.navigation.envs import make_env
 from tests.envs.navigation.sim.shapes import clearance
 
 _SMALL = (
-    *("compile=off", "world.count=1", "world.routes_per_world=4", "world.renew_episodes=null"),
+    *("world.count=1", "world.routes_per_world=4", "world.renew_episodes=null"),
     *("world.map.count=20", "world.difficulty.static=20", "drone=kinematic"),
 )
 GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=4.0)
@@ -30,8 +30,7 @@ GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=4.0)
 @functools.cache
 def shipped(name, *overrides):
     """An env of few obstacles and two flights, reset."""
-    config = compose("train", [f"env={name}", "world=forest", *_SMALL, *overrides])
-    env = build(config.env)(num_envs=2, device="cpu", seed=0)
+    env = make_env("world=forest", *_SMALL, *overrides, name=name, num_envs=2)
     env.reset()
     return env
 

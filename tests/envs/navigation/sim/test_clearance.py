@@ -68,20 +68,6 @@ def test_clearance_is_the_distance_to_the_nearest_obstacle(monkeypatch, chunk):
     assert (expected > 0.5).any()
 
 
-def test_above_a_low_pillar_and_below_a_floating_box_is_free():
-    one, zero = torch.ones((1, 1)), torch.zeros((1, 1))
-    low = Boxes(zero, zero, one, one, one, zero, zero, one)
-    none = absent_cylinders(1, 0)
-    z = torch.tensor([[0.5, 1.0, 1.75, 3.0]])
-    at = torch.zeros_like(z)
-    assert clearance_m(low, none, at, at, z).tolist() == [[0.0, 0.0, 0.75, 2.0]]
-    floating = low._replace(bottom_m=2.0 * one, top_m=3.0 * one)
-    assert clearance_m(floating, none, at, at, z).tolist() == [[1.5, 1.0, 0.25, 0.0]]
-    # 3 m east of its wall and 4 m above its top
-    away = torch.full((1, 1), 4.0)
-    assert clearance_m(low, none, away, zero, away + 1.0).tolist() == [[5.0]]
-
-
 def test_an_empty_world_is_free_and_no_points_are_no_error():
     x = torch.zeros((2, 3))
     assert (clearance_m(absent_boxes(2, 0), absent_cylinders(2, 0), x, x, x) == math.inf).all()
@@ -136,12 +122,3 @@ def test_what_cells_list_is_enough_up_to_their_reach(points):
     if points > 1:
         assert (found < 0.3).any()
         assert (found == 2.0).any()
-
-
-def test_in_sight_of_nothing_all_is_free():
-    grid = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=2.0)
-    nothing = absent_boxes(1, 1), absent_cylinders(1, 1)
-    worlds = build_worlds(grid, *nothing, boxes_per_cell=16, cylinders_per_cell=0)
-    point = torch.zeros(1)
-    world = point.to(torch.int64)
-    assert clearance_in_sight_m(grid, worlds, world, point, point, point).tolist() == [2.0]

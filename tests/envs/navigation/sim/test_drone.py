@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from navrl.envs.navigation.sim.drone import (
-    Drone,
     FirstOrder,
     Kinematic,
     advance,
@@ -16,7 +15,7 @@ from navrl.envs.navigation.sim.drone import (
     hovering,
     limit_speed,
 )
-from tests.envs.navigation.sim.hummingbird import HUMMINGBIRD, SECOND_ORDER, plain
+from tests.envs.navigation.sim.drone_examples import HUMMINGBIRD, SECOND_ORDER, plain
 
 FIRST_ORDER = FirstOrder(lag_s=0.47)
 MODELS = [Kinematic(), FIRST_ORDER, SECOND_ORDER, HUMMINGBIRD]
@@ -92,14 +91,6 @@ def test_the_second_order_drone_overshoots_and_rises_as_measured():
     ]
     assert rises == pytest.approx([0.51, 0.83], abs=0.01)
     assert max(speeds) / 2.0 - 1.0 == pytest.approx(0.009, abs=0.001)
-
-
-@pytest.mark.parametrize("dt", [0.016, 0.008])
-def test_the_second_order_drone_brakes_as_the_sum_of_its_steps_says(dt):
-    """Summed over all steps the equation leaves dt * sum of v = v0 / gain, without the first of them."""
-    cruise = Drone(column(0.0, 0.0, 0.0), column(2.0, 0.0, 0.0), (column(0.0, 0.0, 0.0),))
-    drone = flown(SECOND_ORDER, cruise, (0.0, 0.0, 0.0), dt, round(5.0 / dt))
-    assert float(drone.position[0]) == pytest.approx(2.0 / 2.25 - 2.0 * dt, abs=1e-4)
 
 
 def test_the_second_order_drone_accelerates_within_its_limits_and_straight_ahead():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from navrl.envs.navigation.sim.nearest_obstacles import nearest
-from tests.envs.navigation.sim.obstacles import begun, moving_params, placed, vectors
+from tests.envs.navigation.sim.moving_examples import begun, moving_params, placed, vectors
 
 # Indices of 80: a block 1 m wide, a block 0.25 m wide, a column 0.5 m wide.
 BLOCK, SMALL_BLOCK, COLUMN = 35, 5, 55
@@ -106,30 +106,3 @@ def test_the_farther_of_two_can_be_the_one_that_is_hit():
     rows = {SMALL_BLOCK: (0.1, 0.0, 4.0), BLOCK: (0.7, 0.0, 1.0)}
     assert seen(rows).touches(0.3).tolist() == [True]
     assert seen({SMALL_BLOCK: rows[SMALL_BLOCK]}).touches(0.3).tolist() == [False]
-
-
-def test_nobody_there_is_nobody_hit():
-    near = seen({})
-    assert not near.present.any()
-    assert near.touches(0.3).tolist() == [False]
-
-
-def test_an_env_is_told_the_same_in_any_batch():
-    params = moving_params()
-    obstacles, position = begun(params, 16), torch.zeros(3, 16)
-    whole = nearest(params, obstacles, position, count=5, range_m=9.0)
-    part = type(obstacles)(*(type(t)(*(f[:, 3:8] for f in t)) for t in obstacles))
-    few = nearest(params, part, position[:, 3:8], count=5, range_m=9.0)
-    for one, other in zip(whole, few, strict=True):
-        assert torch.equal(one[..., 3:8], other)
-
-
-def test_it_traces_into_one_graph_of_the_same_numbers():
-    params = moving_params()
-    obstacles, position = begun(params, 8), torch.zeros(3, 8)
-    traced = torch.compile(nearest, backend="eager", fullgraph=True, dynamic=False)
-    one, two = (
-        function(params, obstacles, position, count=5, range_m=9.0)
-        for function in (nearest, traced)
-    )
-    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))

@@ -8,7 +8,7 @@ import torch
 
 from navrl.envs.navigation.planners.collision_prediction import Hazards
 from navrl.envs.navigation.planners.orca import HalfPlanes, avoiding, nearest_admissible
-from tests.envs.navigation.planners.sights import closest_m
+from tests.envs.navigation.planners.perceptions import closest_m
 
 SPEED_MPS = 2.0
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from navrl.envs.navigation.sim.drone import advance, hovering
-from tests.envs.navigation.sim.hummingbird import HUMMINGBIRD, plain
+from tests.envs.navigation.sim.drone_examples import HUMMINGBIRD, plain
 from tests.envs.navigation.sim.quadrotor import Quadrotor
 
 COMMANDS = [(2.0, 0.0, 0.0), (-2.0, 1.5, 0.5), (0.0, -3.0, -1.0), (0.0, 0.0, 2.0)]  # 0.48 s each

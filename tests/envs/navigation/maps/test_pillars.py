@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from tests.envs.navigation.worlds.maps import (
+from tests.envs.navigation.maps.examples import (
     EDGES_M,
     PILLARS,
     SHARES,

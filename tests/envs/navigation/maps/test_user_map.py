@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from navrl.envs.navigation.maps.user_map import Scale, read_map
-from tests.envs.navigation.maps.pictures import pcd, png
+from navrl.envs.navigation.maps.user_map import (
+    Columns,
+    Scale,
+    UserMap,
+    from_voxels,
+    merge,
+    read_map,
+)
+from navrl.envs.navigation.sim.static_obstacles import Grid, build_worlds
+from tests.envs.navigation.maps.examples import keys
+from tests.envs.navigation.maps.map_files import pcd, png
 
 SCALE = Scale(
     resolution_m=0.5,
@@ -188,11 +197,6 @@ def test_an_array_that_promises_more_than_it_holds(tmp_path):
     assert "no complete .npy array" in refused(written(path, huge))
 
 
-@pytest.mark.parametrize("suffix", ["npy", "pcd", "png"])
-def test_text_is_no_map_whatever_its_name(tmp_path, suffix):
-    assert "cannot be used" in refused(written(tmp_path / f"notes.{suffix}", b"walls, mostly\n"))
-
-
 def test_too_many_boxes(tmp_path):
     path = saved(tmp_path / "map.npy", np.diag([100] * 30))
     assert "makes 30 boxes, and max_boxes=29 are allowed" in refused(path, max_boxes=29)
@@ -242,3 +246,101 @@ def test_a_file_with_a_wrong_byte_is_read_or_refused_but_never_fails_otherwise(t
         # Anything but the refusal of read_map is a failure of this test.
         with contextlib.suppress(ValueError):
             assert all(field.isfinite().all() for field in read(path))
+
+
+def filled(blocks, size):
+    """How many boxes cover each voxel, counted one by one."""
+    space = np.zeros(size, dtype=int)
+    for row_low, row_high, column_low, column_high, bottom, top in zip(*blocks, strict=True):
+        space[row_low:row_high, column_low:column_high, bottom:top] += 1
+    return space
+
+
+def merged(space):
+    return merge(from_voxels(*np.nonzero(space)))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+def test_boxes_fill_exactly_the_voxels_once(share):
+    space = np.random.default_rng(1).random((9, 14, 6)) < share
+    blocks = merged(space)
+    assert np.array_equal(filled(blocks, space.shape), space.astype(int))
+    assert len(blocks.top) <= space.sum()
+
+
+def test_what_is_above_a_gap_floats():
+    space = np.zeros((1, 1, 9), dtype=bool)
+    space[0, 0, [0, 1, 4, 5, 6]] = True
+    columns = from_voxels(*np.nonzero(space))
+    assert sorted(zip(columns.bottom, columns.top, strict=True)) == [(0, 2), (4, 7)]
+
+
+def test_a_voxel_named_twice_counts_once():
+    row = np.array([2, 2, 2])
+    columns = from_voxels(row, row, np.array([5, 4, 5]))
+    assert [field.tolist() for field in columns] == [[2], [2], [4], [6]]
+
+
+@pytest.mark.parametrize("along_x", [True, False])
+def test_strips_go_the_way_that_needs_fewer_boxes(along_x):
+    """Three parallel walls with teeth at their ends are fewer when the strips follow the walls."""
+    space = np.zeros((7, 12, 1), dtype=bool)
+    space[0:2, :8] = space[2:4, :9] = space[4:6, :7] = True
+    space = space if along_x else space.transpose(1, 0, 2)
+    blocks = merged(space)
+    assert len(blocks.top) == 3
+    assert np.array_equal(filled(blocks, space.shape), space.astype(int))
+
+
+def test_neighbours_of_another_height_stay_apart():
+    zero = np.zeros(2, dtype=np.int64)
+    columns = Columns(zero, np.array([0, 1]), zero, np.array([3, 4]))
+    assert len(merge(columns).top) == 2
+    assert len(merge(columns._replace(top=np.array([3, 3]))).top) == 1
+
+
+GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=3.0)
+
+
+def user_map(path, **changes):
+    scale = {
+        "resolution_m": 0.5,
+        "height_step_m": 0.25,
+        "height_scale_m": 1.0,
+        "origin_m": (-6.0, -6.0, 0.0),
+        "ground_m": 0.1,
+    } | changes
+    return UserMap(path=str(path), scale=Scale(**scale), max_boxes=500)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A room of 12 x 12 m: walls 3 m high around it, a low table, and pillars."""
+    heights = np.zeros((24, 24))
+    heights[0] = heights[-1] = 3.0
+    heights[:, 0] = heights[:, -1] = 3.0
+    heights[10:14, 10:14] = 0.5
+    heights[5::6, 5::6] = 2.5
+    np.save(tmp_path / "room.npy", heights)
+    return tmp_path / "room.npy"
+
+
+def test_the_world_of_the_file_is_the_same_for_every_key_and_count(path):
+    obstacles = user_map(path).checked().make(keys(range(3)), torch.tensor([0, 5, 900]))
+    boxes = obstacles.boxes
+    assert boxes.x.shape[0] == 3
+    assert boxes.x.shape[1] > 4
+    for field in boxes:
+        assert torch.equal(field[0], field[1])
+        assert torch.equal(field[0], field[2])
+    assert obstacles.cylinders.x.shape == (3, 0)
+
+
+def test_a_map_that_does_not_fit_says_which_option_to_raise(path):
+    key, none = keys([0]), torch.zeros(1, dtype=torch.int64)
+    obstacles = user_map(path).make(key, none)
+    with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):
+        build_worlds(GRID, *obstacles, boxes_per_cell=2, cylinders_per_cell=0)
+    far = user_map(path, origin_m=(0.0, 0.0, 0.0)).make(key, none)
+    with pytest.raises(ValueError, match=r"raise world\.half_extent_m"):
+        build_worlds(GRID, *far, boxes_per_cell=16, cylinders_per_cell=0)

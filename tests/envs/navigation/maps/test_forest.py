@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
+from tests.envs.navigation.maps.examples import FOREST, SHAPES, binomial, made
 from tests.envs.navigation.sim.shapes import box_rows, corners, cylinder_rows, polygon_gap
-from tests.envs.navigation.worlds.maps import FOREST, SHAPES, binomial, made
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,12 @@ import pytest
 import torch
 
 from navrl.envs.navigation.maps.forest import ForestMap
-from navrl.envs.navigation.maps.pillars import PillarMap
-from navrl.envs.navigation.sim.static_obstacles import Grid
-from navrl.envs.navigation.worlds.pool import make_worlds
-from tests.envs.navigation.worlds.maps import (
+from tests.envs.navigation.maps.examples import (
     FOREST,
     PILLARS,
     SHAPES,
     SMALL_PILLARS,
     fields,
-    keys,
     made,
 )
 
@@ -101,65 +97,3 @@ def test_a_world_that_is_too_dense_says_what_to_lower():
 def test_impossible_numbers_are_named(maker, changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(maker, **changes).checked()
-
-
-def test_makers_give_obstacles_that_are_float32_and_whole():
-    for maker in (SMALL_PILLARS, FOREST):
-        for field in fields(made(maker, range(2))):
-            assert field.dtype == torch.float32
-            assert field.isfinite().all()
-
-
-GRID = Grid(half_extent_m=13.0, cell_m=1.0, reach_m=4.0)
-
-
-def most_in_a_cell(worlds):
-    """Boxes and cylinders in the fullest cell of each world."""
-    return [
-        (table < kind.x.shape[1] - 1).sum(-1).amax(-1)
-        for kind, table in (
-            (worlds.boxes, worlds.box_cells),
-            (worlds.cylinders, worlds.cylinder_cells),
-        )
-    ]
-
-
-def test_only_worlds_with_a_crowded_place_are_drawn_anew():
-    key, count = keys(range(8)), torch.full((8,), 120)
-    whole, worlds = make_worlds(FOREST, GRID, key, count, boxes_per_cell=60, cylinders_per_cell=60)
-    for field, expected in zip(fields(whole), fields(FOREST.make(key, count)), strict=True):
-        assert torch.equal(field, expected)
-    boxes, cylinders = most_in_a_cell(worlds)
-    limit = int(boxes.max()) - 1
-    tight, worlds = make_worlds(
-        FOREST, GRID, key, count, boxes_per_cell=limit, cylinders_per_cell=int(cylinders.max()) + 3
-    )
-    crowded = boxes > limit
-    assert 0 < int(crowded.sum()) < 8
-    assert int(most_in_a_cell(worlds)[0].max()) <= limit
-    for world in range(8):
-        assert torch.equal(tight.boxes.y[world], whole.boxes.y[world]) != bool(crowded[world])
-    alone, _ = make_worlds(
-        FOREST,
-        GRID,
-        key[crowded][:1],
-        count[:1],
-        boxes_per_cell=limit,
-        cylinders_per_cell=int(cylinders.max()) + 3,
-    )
-    assert torch.equal(alone.boxes.y[0], tight.boxes.y[crowded][0])
-
-
-def test_tables_that_are_too_small_for_most_worlds_are_an_error_at_once(monkeypatch):
-    calls, make = [], PillarMap.make
-    monkeypatch.setattr(PillarMap, "make", lambda *arguments: calls.append(1) or make(*arguments))
-    with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):
-        make_worlds(
-            SMALL_PILLARS,
-            GRID,
-            keys(range(2)),
-            torch.full((2,), 60),
-            boxes_per_cell=3,
-            cylinders_per_cell=0,
-        )
-    assert len(calls) == 1  # and are not drawn again, which takes long in a dense world

@@ -1,17 +1,21 @@
-"""Moving obstacles on their way: that they keep to their box, and how each mode flies."""
+"""Moving obstacles: their first places, the modes of motion, and the box that they keep to."""
 
 import math
 
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.moving_obstacles import MODES, advance, initial_obstacles
-from tests.envs.navigation.sim.obstacles import (
+from navrl.envs.navigation.sim.moving_obstacles import (
+    MODES,
+    initial_obstacles,
+    is_column,
+    radius_m,
+)
+from tests.envs.navigation.sim.moving_examples import (
     DT_S,
     begun,
     flown,
     keys,
-    leaves,
     moving_params,
     vectors,
 )
@@ -21,10 +25,6 @@ MIXED = dict.fromkeys(MODES, 1.0)
 
 def speeds(obstacles):
     return vectors(obstacles.velocity).square().sum(0).sqrt()
-
-
-def same(one, two):
-    return all(torch.equal(a, b) for a, b in zip(leaves(one), leaves(two), strict=True))
 
 
 @pytest.mark.parametrize("every_s", [None, 2.0])
@@ -40,32 +40,6 @@ def test_they_keep_to_the_box_and_to_their_speeds(mode, every_s):
         rests = (speed == 0.0) & (mode == "stop_and_go")
         assert ((speed > 0.5 - 1e-5) & (speed < 1.5 + 1e-5) | rests).all()
         assert (obstacles.velocity.z[40:] == 0.0).all()
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_between_new_goals_everybody_flies_straight_at_one_speed(mode):
-    params = moving_params(mode)
-    before = begun(params, 16)
-    changes = 0
-    for after in flown(params, before, 300):
-        old, new = vectors(before.velocity), vectors(after.velocity)
-        same_goal = (vectors(before.goal) == vectors(after.goal)).all(0)
-        if mode == "bouncing":
-            assert same_goal.all()
-            assert (old.abs() - new.abs()).abs().max() < 1e-6
-        else:
-            # who reaches a corner of the box may draw the same corner again, and another speed
-            left = (vectors(before.goal) - vectors(after.position)).square().sum(0).sqrt()
-            steady = same_goal & ~((new == 0.0).all(0)) & (left > 0.5)
-            assert torch.equal(old.abs()[:, steady], new.abs()[:, steady])
-            # a goal on a face of the box is neared along it, and rounding may touch the face
-            assert old.abs()[:, steady][old[:, steady] != new[:, steady]].sum() < 0.01
-            changes += int((~same_goal).sum())
-        way = vectors(after.position) - vectors(before.position)
-        inside = (old == new).all(0)
-        assert (way - old * DT_S)[:, inside].abs().max() < 1e-5
-        before = after
-    assert changes > 100 or mode == "bouncing"
 
 
 @pytest.mark.parametrize("mode", ["waypoint", "crossing"])
@@ -160,49 +134,7 @@ def test_crossing_aims_where_the_drone_will_be_when_it_arrives_there():
     assert aimed > 100
 
 
-def test_the_tick_of_the_original_turns_everybody_at_once():
-    params = moving_params(re_aim_every_s=2.0)
-    before, overshot = begun(params, 16), 0
-    for step, after in enumerate(flown(params, before, 200)):
-        old, new = vectors(before.velocity), vectors(after.velocity)
-        if step % 40 == 0:
-            to_goal = vectors(after.goal) - vectors(after.position)
-            length = to_goal.square().sum(0).sqrt()
-            off = 1.0 - (to_goal * new).sum(0) / (length * speeds(after))
-            assert off[length > 0.01].max() < 1e-4
-        else:
-            assert (old.abs() - new.abs()).abs().max() < 1e-6  # but for the faces of the box
-            left = (vectors(after.goal) - vectors(after.position)).square().sum(0)
-            overshot += int(((left > 0.25) & (after.goal.x != before.goal.x)).sum())
-        before = after
-    assert overshot > 100  # a new goal, and on it flies
-
-
 # ---- envs, and what is not there --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("every_s", [None, 2.0])
-def test_an_env_is_the_same_in_any_batch(every_s):
-    params = moving_params(modes=MIXED, re_aim_every_s=every_s)
-    generator = torch.Generator().manual_seed(1)
-    drone, velocity = (
-        torch.randn(3, 40, generator=generator),
-        torch.randn(3, 40, generator=generator),
-    )
-    key, active = keys(40), torch.arange(40) * 2
-    whole = part = None
-    rows = slice(7, 12)
-    for step in range(90):
-        at = torch.full((40,), float(step))
-        if whole is None:
-            whole = initial_obstacles(params, key, drone, active)
-            part = initial_obstacles(params, key[rows], drone[:, rows], active[rows])
-        else:
-            whole = advance(params, whole, key, at, drone, velocity, DT_S)
-            mine = (key[rows], at[rows], drone[:, rows], velocity[:, rows])
-            part = advance(params, part, *mine, DT_S)
-        for one, other in zip(leaves(whole), leaves(part), strict=True):
-            assert torch.equal(one[:, rows], other)
 
 
 def test_what_obstacles_draw_in_one_step_is_spread_and_says_nothing_of_the_next():
@@ -223,13 +155,6 @@ def test_what_obstacles_draw_in_one_step_is_spread_and_says_nothing_of_the_next(
         assert correlation.abs().max() < 5.0 / 16.0
 
 
-def test_other_episodes_are_other_obstacles():
-    params = moving_params()
-    assert not same(begun(params, 4, seed=0), begun(params, 4, seed=1))
-    place = begun(params, 64).position.x
-    assert len(set(place[5].tolist())) == 64
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("every_s", [None, 2.0])
 def test_who_is_not_there_stays_away(mode, every_s):
@@ -240,17 +165,6 @@ def test_who_is_not_there_stays_away(mode, every_s):
         there = obstacles.position.x < 1e5
         assert there.sum(0).tolist() == [0, 16, 80]
         assert (speeds(obstacles)[~there] == 0.0).all()
-
-
-def test_a_step_traces_into_one_graph_of_the_same_numbers():
-    params = moving_params(modes=MIXED, re_aim_every_s=2.0)
-    traced = torch.compile(advance, backend="eager", fullgraph=True, dynamic=False)
-    one = two = begun(params, 8, active=64)
-    drone, velocity = torch.zeros(3, 8), torch.ones(3, 8)
-    for step in range(5):
-        arguments = (keys(8), torch.full((8,), float(step)), drone, velocity, DT_S)
-        one, two = advance(params, one, *arguments), traced(params, two, *arguments)
-        assert same(one, two)
 
 
 @pytest.mark.parametrize(
@@ -276,3 +190,70 @@ def test_impossible_numbers_are_refused_by_name(change):
         ValueError, match=rf"^env\.sim\.moving\.{name} = .*; expected .*; change env\."
     ):
         moving_params(**change)
+
+
+MIXED = dict.fromkeys(MODES, 1.0)
+
+
+@pytest.mark.parametrize(("active", "apart_m"), [(80, 3.0), (40, 4.0), (20, 5.5)])
+def test_homes_are_spaced_however_many_there_are(active, apart_m):
+    # 80 points at random would have a nearest neighbour within 0.3 m; a square lattice of 80 spaces 4.47 m.
+    home = vectors(begun(moving_params(), 50, active=active).home)[:2]
+    for env in range(50):
+        there = home[:, home[0, :, env] < 1e5, env].t()
+        assert there.shape[0] == active
+        distance = torch.cdist(there, there).fill_diagonal_(math.inf)
+        assert distance.min() > apart_m
+
+
+def test_each_home_is_uniform_over_the_episodes():
+    home = begun(moving_params(), 4096).home
+    for field, low, high in ((home.x, -20.0, 20.0), (home.y, -20.0, 20.0), (home.z[:40], 0.0, 4.5)):
+        for index in (0, 17, 39):
+            counts = torch.histc(field[index], bins=16, min=low, max=high)
+            assert counts.sum() == 4096
+            # 256 in each; five deviations of a binomial number are 5 sqrt(256 * 15/16)
+            assert (counts - 256.0).abs().max() < 5 * math.sqrt(240.0)
+
+
+@pytest.mark.parametrize("active", [8, 24, 80])
+def test_the_first_few_are_a_fair_choice_of_kinds_and_modes(active):
+    params = moving_params(modes=MIXED)
+    there = begun(params, 1, active=active).position.x[:, 0] < 1e5
+    index = torch.arange(80)
+    for column in (False, True):
+        for width in (0.25, 0.5, 0.75, 1.0):
+            kind = (is_column(params, index) == column) & (radius_m(params, index) == width / 2)
+            assert int((kind & there).sum()) == active // 8
+
+
+def test_kinds_are_those_of_the_original_in_its_order():
+    params, index = moving_params(), torch.arange(80)
+    assert (2.0 * radius_m(params, index)).tolist() == [0.25 * (n // 10 % 4 + 1) for n in range(80)]
+    assert is_column(params, index).tolist() == [n >= 40 for n in range(80)]
+
+
+def test_nobody_begins_near_the_drone_or_outside_of_the_box():
+    # Every start that matters: anywhere in the box, on its faces, in its corners, a little outside.
+    generator = torch.Generator().manual_seed(0)
+    start = torch.rand(3, 4096, generator=generator) * 40.0 - 20.0
+    start[:2, :1024] = start[:2, :1024].sign() * (20.0 - torch.rand(2, 1024, generator=generator))
+    start[0, 1024:1536], start[1, 1536:2048] = 20.0, -20.7
+    params = moving_params()
+    place = initial_obstacles(params, keys(4096), start, torch.tensor(80)).position
+    gap = torch.hypot(place.x - start[0], place.y - start[1])
+    assert gap.min() > 1.5 - 1e-5
+    assert max(place.x.abs().max(), place.y.abs().max()) <= 20.0
+    home = begun(params, 4096).position
+    moved = (place.x != home.x) | (place.y != home.y)
+    was_near = torch.hypot(home.x - start[0], home.y - start[1]) < 1.5
+    assert torch.equal(moved, was_near)
+    assert was_near.any()
+
+
+def test_a_drone_on_top_of_a_home_pushes_it_away_too():
+    params = moving_params()
+    start = torch.stack([field[33] for field in begun(params, 8).home])
+    place = initial_obstacles(params, keys(8), start, torch.tensor(80)).position
+    gap = torch.hypot(place.x[33] - start[0], place.y[33] - start[1])
+    assert gap.tolist() == pytest.approx([1.5] * 8, abs=1e-5)
