@@ -99,14 +99,7 @@ class HMASD:
         device: torch.device | str,
         num_iterations: int,
     ) -> None:
-        check_options(
-            k=k,
-            discount=discount,
-            coordinator=coordinator,
-            actor=actor,
-            discriminator=discriminator,
-            ppo=ppo,
-        )
+        check_options(k, discount, coordinator, actor, discriminator, ppo)
         self.name, self.device = name, torch.device(device)
         self.guard = UpdateGuard(
             replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates

@@ -74,7 +74,7 @@ def low_level_reward(
 
     Both logarithms are never positive: every step costs, so an episode that ends early costs less. In an
     env that ends with success this rewards success; options.center adds the log-probability of a uniform
-    guess, and then a skill that cannot be told from others is worth 0.
+    guess, and then a skill that cannot be distinguished from others is worth 0.
     """
     team, individual = discriminators.team(outcomes), discriminators.individual(outcomes)
     log_team = _log_likelihood(team, outcomes.team)

@@ -88,7 +88,6 @@ _CHOICES: dict[str, Collection[str]] = {
 
 
 def check_options(
-    *,
     k: int,
     discount: float,
     coordinator: CoordinatorOptions,
