@@ -6,14 +6,14 @@ from torchrl.data import Bounded, Composite, MultiCategorical, Unbounded
 
 from navrl.envs.core.env import carry
 
-NUM_ENVS, AGENTS, STATE, TOLD, CHOICES = 4, 2, 6, 3, (3, 2)
+NUM_ENVS, AGENTS, STATE, FEATURES, CHOICES = 4, 2, 6, 3, (3, 2)
 
 
 def specs(num_agents=AGENTS, num_envs=NUM_ENVS, *, discrete=True):
     """Observation and action spec."""
     shape = (num_envs, num_agents)
-    told = Composite(view=Unbounded((*shape, TOLD)), shape=shape)
-    group = Composite(observation=told, shape=shape)
+    views = Composite(view=Unbounded((*shape, FEATURES)), shape=shape)
+    group = Composite(observation=views, shape=shape)
     if discrete:
         action = MultiCategorical(list(CHOICES), shape=(*shape, len(CHOICES)))
     else:
@@ -23,8 +23,8 @@ def specs(num_agents=AGENTS, num_envs=NUM_ENVS, *, discrete=True):
 
 
 def seen(num_envs, num_agents):
-    """What a team is told at one instant."""
-    view = {"observation": {"view": torch.randn(num_envs, num_agents, TOLD)}}
+    """Random observations and state of a team."""
+    view = {"observation": {"view": torch.randn(num_envs, num_agents, FEATURES)}}
     agents = TensorDict(view, [num_envs, num_agents])
     return TensorDict({"agents": agents, "state": torch.randn(num_envs, STATE)}, [num_envs])
 
@@ -37,8 +37,8 @@ def collect(
     frames = []
     for _ in range(steps):
         with torch.no_grad():
-            told = policy(root)
-        handed_over = told.pop("next")
+            acted = policy(root)
+        carried = acted.pop("next")
         ahead, opening = seen(num_envs, num_agents), seen(num_envs, num_agents)
         ends = torch.rand(num_envs, 1) < ending
         terminated = ends & (torch.rand(num_envs, 1) < 0.5)
@@ -49,8 +49,31 @@ def collect(
             rows = opening[place]
             kept = going_on if rows.ndim > 2 else going_on.squeeze(-1)
             opening[place] = torch.where(kept, ahead[place], rows)
-        carry(handed_over, ahead, opening)
-        frames.append(told.set("next", ahead))
+        carry(carried, ahead, opening)
+        frames.append(acted.set("next", ahead))
         root = opening
     rollout = torch.stack(frames, 1)
     return rollout.set_non_tensor("policy_version", policy.version), root
+
+
+def with_deaths(rollout):
+    """A third of all agents are dead, before or after a step."""
+    for frames in (rollout, rollout["next"]):
+        shape = frames["agents"].shape
+        frames["agents", "alive"] = torch.rand(*shape, 1) > 1 / 3
+    return rollout
+
+
+def weights(agent):
+    modules = {"policy": agent.policy, "critic": agent.critic, "disc": agent.discriminators}
+    return {
+        f"{part}.{name}": tensor.detach().clone()
+        for part, module in modules.items()
+        for name, tensor in module.named_parameters()
+    }
+
+
+def changed(agent, before):
+    return {
+        name for name, tensor in weights(agent).items() if not torch.equal(tensor, before[name])
+    }

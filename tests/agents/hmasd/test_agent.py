@@ -1,36 +1,15 @@
-"""The whole agent: on-policy or not at all, every parameter learns, and states go on where they were."""
+"""The whole agent: on-policy or not at all, every parameter learns, and states continue bit for bit."""
 
 import copy
-from typing import NamedTuple
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 
-from navrl.agents.core.gradients import fit
 from navrl.agents.hmasd.options import ABLATIONS
 from tests.agents.hmasd import game
 
 STEPS = 12
-
-
-def weights(agent):
-    modules = {"policy": agent.policy, "critic": agent.critic, "disc": agent.discriminators}
-    return {
-        f"{part}.{name}": tensor.detach().clone()
-        for part, module in modules.items()
-        for name, tensor in module.named_parameters()
-    }
-
-
-def changed(agent, before):
-    return {
-        name for name, tensor in weights(agent).items() if not torch.equal(tensor, before[name])
-    }
-
-
-# ---- learning --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ablation", ABLATIONS)
@@ -46,11 +25,11 @@ def test_every_parameter_is_in_one_optimiser_and_learns(make_agent, ablation):
     assert set(owned) == {id(parameter) for parameter in agent.parameters}
     for parameter in agent.policy.coordinator.parameters():
         torch.nn.init.normal_(parameter, std=0.5)  # attention begins so small that it learns slowly
-    before, root = weights(agent), None
+    before, root = game.weights(agent), None
     for _ in range(2):  # layers behind a skill nobody had in the first round learn in the second
         rollout, root = game.collect(agent.policy, 40, root=root)
         agent.update(rollout)
-    kept = weights(agent).keys() - changed(agent, before)
+    kept = game.weights(agent).keys() - game.changed(agent, before)
     idle = {"no_team": ["disc.team."], "no_indi": ["decoder.0.own.", "decoder.0.cross."]}
     # With one skill there is nothing to tell apart, with one choice nothing before it to attend to.
     found = {place for name in kept for place in idle.get(ablation, []) if place in name}
@@ -58,9 +37,10 @@ def test_every_parameter_is_in_one_optimiser_and_learns(make_agent, ablation):
     assert found == set(idle.get(ablation, []))
 
 
-@pytest.mark.parametrize("discrete", [True, False])
-@pytest.mark.parametrize("num_agents", [1, 2, 4])
-@pytest.mark.parametrize("interval", [2, 500])
+@pytest.mark.parametrize(
+    ("interval", "num_agents", "discrete"),
+    [(2, 1, True), (2, 4, False), (500, 2, False), (500, 4, True)],
+)
 def test_teams_actions_and_intervals_of_any_size(make_agent, discrete, num_agents, interval):
     agent = make_agent(f"agent.k={interval}", num_agents=num_agents, discrete=discrete)
     root = None
@@ -72,64 +52,14 @@ def test_teams_actions_and_intervals_of_any_size(make_agent, discrete, num_agent
         assert max(metrics["low/sync/replay_error"], metrics["high/sync/replay_error"]) <= 1e-5
 
 
-@pytest.mark.parametrize("injection", ["last", "input", "both"])
-def test_skills_steer_the_actor_wherever_they_come_in(make_agent, injection):
-    agent = make_agent(f"agent.actor.skill_injection={injection}")
-    torch.nn.init.normal_(agent.policy.actor.out.weight)
-    frames = game.seen(5, 2)["agents"]
-    one, other = (
-        agent.policy.actor.step(frames, torch.full((5, 2), skill), torch.zeros(5, 2, 0))[
-            0
-        ].log_prob(torch.zeros(5, 2, 2, dtype=torch.int64))
-        for skill in (0, 1)
-    )
-    assert ((one - other).abs() > 1e-4).all()
-    rollout, _ = game.collect(agent.policy, STEPS)
-    agent.update(rollout)
-
-
-def test_the_coordinator_waits_while_all_decisions_are_paid_alike(make_agent):
-    agent = make_agent("agent.k=3")
-    before = weights(agent)
-    nothing = torch.zeros(game.NUM_ENVS, 1)
-    rollout, root = game.collect(agent.policy, STEPS, reward=nothing)
-    assert agent.update(rollout)["high/skipped"] == 1.0
-    moved = {name for name in changed(agent, before) if name.startswith("policy.coordinator.")}
-    # The value layer follows the scale of values, so that every value stays what it was.
-    assert moved <= {"policy.coordinator.value.3.weight", "policy.coordinator.value.3.bias"}
-    rollout, _ = game.collect(agent.policy, STEPS, root=root)
-    assert agent.update(rollout)["high/skipped"] == 0.0
-    assert "policy.coordinator.logits.3.weight" in changed(agent, before)
-
-
 def test_gradients_gathered_in_pieces_make_the_same_steps(make_agent):
     whole, pieces = (make_agent("agent.k=3", f"agent.ppo.accumulate={n}") for n in (1, 5))
     pieces.load_state_dict(copy.deepcopy(whole.state_dict()))
     rollout, _ = game.collect(whole.policy, STEPS)
     found = [agent.update(rollout) for agent in (whole, pieces)]
-    for name, tensor in weights(whole).items():
-        torch.testing.assert_close(weights(pieces)[name], tensor, rtol=0.0, atol=2e-5)
+    for name, tensor in game.weights(whole).items():
+        torch.testing.assert_close(game.weights(pieces)[name], tensor, rtol=0.0, atol=2e-5)
     assert found[1] == pytest.approx(found[0], abs=1e-3)
-
-
-def test_minibatches_are_all_rows_once_in_a_pass(make_agent):
-    class Rows(NamedTuple):
-        number: torch.Tensor
-
-    optimizer = make_agent().low.optimizers["actor"]
-    seen = []
-
-    def loss(batch):
-        seen.append(batch.number.tolist())
-        return 0.0 * optimizer.parameters[0].sum(), batch.number.float().mean().reshape(1)
-
-    options = {"num_epochs": 2, "num_minibatches": 3, "parts": 1, "stopped": torch.tensor(True)}
-    means = fit(optimizer, loss, Rows(torch.arange(9)), **options)
-    assert [len(rows) for rows in seen] == [3] * 6
-    for number in range(2):
-        rows = [row for part in seen[3 * number : 3 * number + 3] for row in part]
-        assert sorted(rows) == list(range(9)) != rows
-    assert means[-1] == 4.0
 
 
 def test_learning_rates_and_entropy_coefficients_fall(make_agent):
@@ -142,9 +72,6 @@ def test_learning_rates_and_entropy_coefficients_fall(make_agent):
         shares.append(metrics["policy/entropy_share"])
     assert shares == [1.0, 0.75, 0.5, 0.25, 0.0]
     assert rates == pytest.approx([5e-4 * (1 - 0.95 * done / 4) for done in range(5)])
-
-
-# ---- on-policy or not at all -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", ["actor.out", "coordinator.logits.3"])
@@ -184,18 +111,15 @@ def test_steps_that_are_not_finite_are_left_out(make_agent):
     for number in range(2):
         rollout, _ = game.collect(agent.policy, STEPS)
         rollout["next", "reward"][0, 3] = torch.nan
-        before = weights(agent)
+        before = game.weights(agent)
         if number == 0:
             with pytest.warns(UserWarning, match=r"'next/reward' of the rollout in env rows 0"):
                 agent.update(rollout)
         else:
             with pytest.raises(RuntimeError, match="in 2 iterations in a row"):
                 agent.update(rollout)
-        assert all(tensor.isfinite().all() for tensor in weights(agent).values())
-        assert not {name for name in changed(agent, before) if "policy.actor" in name}
-
-
-# ---- going on --------------------------------------------------------------------------------
+        assert all(tensor.isfinite().all() for tensor in game.weights(agent).values())
+        assert not {name for name in game.changed(agent, before) if "policy.actor" in name}
 
 
 def test_a_loaded_agent_goes_on_bit_for_bit(make_agent):
@@ -208,12 +132,9 @@ def test_a_loaded_agent_goes_on_bit_for_bit(make_agent):
     for each in (agent, other):
         torch.set_rng_state(state)
         rollout, _ = game.collect(each.policy, STEPS, root=root.clone())
-        found.append((each.update(rollout), weights(each)))
+        found.append((each.update(rollout), game.weights(each)))
     assert found[0][0] == found[1][0]
     assert all(torch.equal(tensor, found[1][1][name]) for name, tensor in found[0][1].items())
-
-
-# ---- refusals --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -247,9 +168,33 @@ def test_envs_of_one_agent_are_refused(make_agent):
         make_agent(specs=(alone, action))
 
 
-def test_a_policy_that_is_told_nothing_of_before_begins_anew(make_agent):
-    agent = make_agent("agent.k=3")
-    told = agent.policy(game.seen(3, 2))
-    assert isinstance(told, TensorDict)
-    assert told["skill", "reason"].squeeze(-1).tolist() == [2, 2, 2]
-    assert (told["next", "skill", "timer"] == 1).all()
+def without_the_dead(rollout):
+    """The same rollout, in which the dead do and see anything."""
+    other = rollout.clone()
+    for frames, changed_leaves in ((other, ["action"]), (other["next"], ["observation"])):
+        dead = ~frames["agents", "alive"].squeeze(-1)
+        for name in changed_leaves:
+            for leaf in frames["agents"].select(name).values(include_nested=True, leaves_only=True):
+                leaf[dead] = torch.randint_like(leaf[dead], 2)
+    return other
+
+
+def for_good(rollout):
+    """The same rollout, in which nobody comes to life again."""
+    alive = rollout["agents", "alive"].cumprod(1).bool()
+    rollout["agents", "alive"] = alive
+    rollout["next", "agents", "alive"] = torch.cat([alive[:, 1:], alive[:, -1:]], 1)
+    return rollout
+
+
+@pytest.mark.parametrize("memory", [(), ("agent.actor.rnn=gru", "agent.actor.chunk_length=4")])
+def test_what_the_dead_do_and_see_teaches_nothing(make_agent, memory):
+    # Without a coordinator, because that reads the state, and so who is dead.
+    agent = make_agent("agent.ablation=no_high", "agent.intrinsic.center=true", *memory)
+    rollout = for_good(game.with_deaths(game.collect(agent.policy, STEPS)[0]))
+    other = copy.deepcopy(agent)
+    assert other.update(without_the_dead(rollout)) == agent.update(rollout)
+    assert all(
+        torch.equal(tensor, game.weights(other)[name])
+        for name, tensor in game.weights(agent).items()
+    )

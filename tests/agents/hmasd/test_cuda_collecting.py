@@ -1,4 +1,4 @@
-"""On a GPU the coordinator is asked in every step, because asking whether it is needed would wait."""
+"""On a GPU the coordinator runs in every step: reading whether a decision is due would wait."""
 
 from tests.agents.hmasd import cuda_collecting
 from tests.collectors.cuda_audit import audited

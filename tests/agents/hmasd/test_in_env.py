@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from navrl.agents.hmasd.returns import ENDS
-from navrl.agents.hmasd.rollout import KEPT, RESET, team_rollout
+from navrl.agents.hmasd.rollout import RESET
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
@@ -15,6 +15,8 @@ from tests.selfplay.fakes import league
 
 NUM_ENVS, STEPS = 4, 15
 COARSE = "env.sim.tick_s=0.25"
+
+
 ENVS = {
     "alice_and_bob": ("env=alice_and_bob", "env.sim.size=2", "env.sim.horizon=7"),
     "coverage": (
@@ -84,21 +86,6 @@ def test_a_team_of_one_mind_takes_no_seat_of_others():
     club.policy = policy
     with pytest.raises(ValueError, match="choose agent=ppo, ippo or mappo"):
         found.attach(club, club)
-
-
-def test_decisions_follow_the_ends_of_real_episodes():
-    session = Session()
-    next(session.rollouts)
-    session.agent.policy.version += 1
-    block = team_rollout(next(session.rollouts))
-    assert block.done[:, :-1].any()
-    for env in range(NUM_ENVS):
-        since = 3
-        for t in range(STEPS):
-            new = t == 0 or bool(block.done[env, t - 1])
-            expected = new or since == 3
-            since = 1 if expected else since + 1
-            assert bool(block.reason[env, t] != KEPT) == expected
 
 
 def test_a_fresh_process_goes_on_bit_for_bit():

@@ -159,13 +159,6 @@ def test_beta_entropy_is_the_integral():
     assert scaled_beta(*SHAPES).entropy().item() == pytest.approx(total, abs=1e-4)
 
 
-def test_flat_beta_is_the_uniform_distribution():
-    dist = scaled_beta([1.0] * 3, [1.0] * 3)
-    volume = 2.0 * 1.0 * 5.0
-    assert dist.entropy().item() == pytest.approx(math.log(volume))
-    assert dist.log_prob(torch.tensor([0.3, 0.1, 6.0])).exp().item() == pytest.approx(1.0 / volume)
-
-
 def test_beta_samples_have_the_moments_of_the_formula():
     draws, (alpha, beta) = 50_000, (torch.tensor(x, dtype=torch.float64) for x in SHAPES)
     sample = scaled_beta(alpha.expand(draws, 3), beta.expand(draws, 3), torch.float32).sample()
@@ -258,12 +251,3 @@ def test_a_masked_value_of_a_binary_column_is_impossible(allowed, values):
         sample[:, 3] = value
         assert dist.log_prob(sample).exp().max() == 0.0
     assert set(dist.deterministic_sample[:, 3].tolist()) <= values
-
-
-def test_what_was_sampled_has_the_same_log_prob_when_it_comes_back():
-    dist = bounded_and_binary([True] * 4, rows=500)
-    action = dist.sample()
-    again = bounded_and_binary([True] * 4, rows=500)
-    assert torch.equal(dist.log_prob(action), again.log_prob(action.clone()))
-    with pytest.raises(ValueError, match=r"sample_shape = \(2,\)"):
-        dist.sample(torch.Size([2]))

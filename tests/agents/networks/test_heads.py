@@ -7,7 +7,7 @@ import torch
 from torchrl.data import Bounded, Categorical, MultiCategorical, Unbounded
 
 from navrl.agents.networks.distributions import BoundedAndBinary, MaskedMultiCategorical, ScaledBeta
-from navrl.agents.networks.heads import action_choices, head_for
+from navrl.agents.networks.heads import head_for
 from navrl.envs.core.specs import Hybrid
 from tests.agents.conftest import NUM_ENVS
 
@@ -58,10 +58,6 @@ def test_the_first_policy_is_centred_and_wide(make_agent):
     dist = head(torch.zeros(head.outputs), torch.ones(head.mask_size, dtype=torch.bool))
     assert dist.deterministic_sample[:2].tolist() == pytest.approx([0.0, 0.5])
     assert policy.trunk.layers[-1].out_features == head.outputs == 6
-
-
-def test_choices_come_from_the_spec():
-    assert action_choices(DISCRETE) == [5, 2, 7]
 
 
 @pytest.mark.parametrize(

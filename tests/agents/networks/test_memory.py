@@ -84,7 +84,7 @@ def test_chunks_say_what_was_done_step_by_step(make_agent, length):
     assert rows.shape == (N * T // length, length)
     again = agent.policy.get_dist(rows).log_prob(rows["action"]).view(N, T)
     torch.testing.assert_close(again, rollout["action_log_prob"], atol=1e-5, rtol=0)
-    if length > 1:  # the control: who remembers what was forgotten does something else
+    if length > 1:  # the control: without the resets it does something else
         rows[FRESH] = torch.zeros_like(rows[FRESH])
         again = agent.policy.get_dist(rows).log_prob(rows["action"]).view(N, T)
         assert (again - rollout["action_log_prob"]).abs().max() > 1e-3

@@ -10,7 +10,6 @@ from navrl.agents.networks.distributions import ScaledBeta
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
 from tests.agents.conftest import configuration, entities, one_step, spec
 from tests.agents.drone import disturbed, drone_specs, make_drone_rollout, seen_by
-from tests.agents.ppo.test_guards import differences, everything
 
 
 def flat_batch(agent):
@@ -99,21 +98,6 @@ def test_it_learns_with_every_encoder(make_navrl_agent, kind, precision):
     assert all(moved)
 
 
-def test_a_restored_agent_makes_the_same_next_update(make_navrl_agent):
-    agent, restored = make_navrl_agent(), make_navrl_agent()
-    for _ in range(2):
-        agent.update(make_drone_rollout(agent))
-    restored.load_state_dict(everything(agent))
-    assert differences(everything(restored), everything(agent)) == []
-    rollout, results = make_drone_rollout(agent), []
-    for each in (agent, restored):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(9)
-            results.append(each.update(rollout))
-    assert results[0] == results[1]
-    assert differences(everything(restored), everything(agent)) == []
-
-
 @pytest.mark.slow
 def test_the_loss_compiles_whole(make_navrl_agent):
     # raises where a graph would break
@@ -152,14 +136,6 @@ def test_other_actions_and_other_networks_are_refused(make_agent):
         ValueError, match=r"agent\.network\.architecture = shared; expected one of separate, navrl"
     ):
         make_agent(observation_spec=observation, action_spec=action, architecture="shared")
-
-
-def test_sizes_that_make_no_layer_are_refused(make_navrl_agent):
-    for option in ("hidden_sizes", "entity_sizes"):
-        with pytest.raises(
-            ValueError, match=rf"agent\.network\.{option} = \[\]; expected one or more"
-        ):
-            make_navrl_agent(**{option: []})
 
 
 def test_the_numbers_are_the_published_ones():

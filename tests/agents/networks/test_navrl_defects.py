@@ -117,20 +117,20 @@ def test_the_clipped_value_loss_is_pessimistic_about_every_frame():
 def test_clipping_compares_values_in_the_units_of_now(make_navrl_agent):
     """Rewards grow tenfold between two rollouts, the critic has not moved: no value has gained anything.
 
-    In the original the statistics move alone, so that the same weights claim other values than those told.
+    In the original the statistics move alone, so that the same weights give other values.
     """
     agent = make_navrl_agent()
     agent.update(make_drone_rollout(agent))
     scale, last = agent.value_scale, agent.critic.trunk.last
     batch = agent.advantages(make_drone_rollout(agent, reward=44.0)).detach()
-    seen, told = batch.select("observation"), batch["state_value"].clone()
+    seen, collected = batch.select("observation"), batch["state_value"].clone()
     before = agent.critic(seen.copy())["state_value"].detach()
-    torch.testing.assert_close(scale.values(before), told, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(scale.values(before), collected, rtol=1e-4, atol=1e-3)
     scale.learn(batch, last, torch.tensor(False))
     now = agent.critic(seen.copy())["state_value"].detach()
     torch.testing.assert_close(now, batch["state_value"], rtol=1e-4, atol=1e-3)
-    torch.testing.assert_close(scale.values(now), told, rtol=1e-4, atol=1e-2)
-    assert (scale.values(before) - told).abs().min() > 10.0  # as published
+    torch.testing.assert_close(scale.values(now), collected, rtol=1e-4, atol=1e-2)
+    assert (scale.values(before) - collected).abs().min() > 10.0  # as published
 
 
 def test_errors_beyond_delta_count_linearly():
@@ -186,13 +186,6 @@ def test_an_action_on_the_edge_has_a_density(make_navrl_agent, edge):
     assert dist.log_prob(torch.full_like(rollout["action"], edge)).isfinite().all()
     plain = torch.distributions.Beta(dist._alpha, dist._beta)
     assert plain.log_prob(torch.full_like(rollout["action"], 0.5 * (edge + 1.0))).isinf().all()
-
-
-def test_asking_for_evaluation_mode_trains_nothing(make_navrl_agent):
-    agent = make_navrl_agent()
-    start = copies(agent)
-    assert not agent.policy.eval().training
-    assert all((step == 0.0).all() for step in moved(agent, start).values())
 
 
 def test_the_seam_behind_the_drone_can_be_closed(make_navrl_agent):

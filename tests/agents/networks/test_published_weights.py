@@ -15,13 +15,13 @@ def test_the_network_computes_what_is_published(weights):
     alpha, beta, value = restated(weights, frames)
     with torch.no_grad():
         dist = agent.policy.get_dist(frames)
-        told = agent.value_scale.values(agent.critic(frames)["state_value"])
+        values = agent.value_scale.values(agent.critic(frames)["state_value"])
     action = 2.0 * alpha / (alpha + beta) - 1.0
     assert action.std() > 0.05
     torch.testing.assert_close(dist.deterministic_sample.double(), action, rtol=0.0, atol=1e-5)
     torch.testing.assert_close(dist._alpha.double(), alpha, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(dist._beta.double(), beta, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(told.double(), value, rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(values.double(), value, rtol=1e-5, atol=1e-3)
 
 
 def test_names_and_their_order_are_the_published_ones():

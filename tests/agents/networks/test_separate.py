@@ -24,13 +24,6 @@ def test_all_leaves_enter_the_network(make_agent):
         assert (agent.critic(other)["state_value"] != value).all()
 
 
-def test_unknown_activation_is_refused(make_agent):
-    with pytest.raises(
-        ValueError, match=r"agent\.network\.activation = gelu; expected one of relu, tanh"
-    ):
-        make_agent(activation="gelu")
-
-
 def test_a_policy_of_vectors_has_the_names_of_its_first_checkpoints(make_agent):
     agent = make_agent(observation_spec=spec(map=(2,), ego=(3,)))
     statistics = [
@@ -96,17 +89,14 @@ def test_precision_follows_the_hardware(monkeypatch, native):
     assert resolve_precision("auto", torch.device("meta")) == "fp32"
 
 
-def test_unknown_precision_is_refused():
-    with pytest.raises(
-        ValueError, match=r"agent\.network\.precision = fp16; expected one of fp32, bf16, auto"
-    ):
-        resolve_precision("fp16", torch.device("cpu"))
-
-
-def test_half_precision_is_used_inside_and_float32_comes_out(make_agent):
-    half, full = make_agent(precision="bf16"), make_agent(precision="fp32")
+@pytest.mark.parametrize("leaf", ["ego", "others"])
+def test_half_precision_is_used_inside_and_float32_comes_out(make_agent, leaf):
+    leaves = spec(ego=(3,)) if leaf == "ego" else spec(**entities("others", 4, 2))
+    half, full = (make_agent(observation_spec=leaves, precision=p) for p in ("bf16", "fp32"))
     full.load_state_dict(half.state_dict())
-    frames = TensorDict({"observation": {"ego": torch.randn(50, 3)}}, [50])
+    rows = {"ego": torch.randn(50, 3), "others": torch.randn(50, 4, 2)}
+    rows = {leaf: rows[leaf], "others_mask": torch.rand(50, 4) < 0.5}
+    frames = TensorDict({"observation": rows}, [50])
     rough, exact = (agent.critic(frames.clone())["state_value"] for agent in (half, full))
     assert rough.dtype == torch.float32
     assert half.critic.trunk.layers[0].weight.dtype == torch.float32
@@ -114,16 +104,13 @@ def test_half_precision_is_used_inside_and_float32_comes_out(make_agent):
     torch.testing.assert_close(rough, exact, atol=0.05, rtol=0.05)  # 8 bits of mantissa
 
 
-def test_half_precision_of_entities_too(make_agent):
-    leaves = spec(**entities("others", 4, 2))
-    half, full = (make_agent(observation_spec=leaves, precision=p) for p in ("bf16", "fp32"))
-    full.load_state_dict(half.state_dict())
-    rows = {"others": torch.randn(50, 4, 2), "others_mask": torch.rand(50, 4) < 0.5}
-    frames = TensorDict({"observation": rows}, [50])
-    rough, exact = (agent.critic(frames.clone())["state_value"] for agent in (half, full))
-    assert rough.dtype == torch.float32
-    assert not torch.equal(rough, exact)
-    torch.testing.assert_close(rough, exact, atol=0.05, rtol=0.05)
+@pytest.mark.parametrize(
+    ("option", "value", "known"),
+    [("activation", "gelu", "relu, tanh"), ("precision", "fp16", "fp32, bf16, auto")],
+)
+def test_unknown_choices_are_refused(make_agent, option, value, known):
+    with pytest.raises(ValueError, match=rf"{option} = {value}; expected one of {known}"):
+        make_agent(**{option: value})
 
 
 def test_layers_begin_orthogonal_with_their_gains(make_agent):
@@ -139,7 +126,7 @@ def test_layers_begin_orthogonal_with_their_gains(make_agent):
             assert (layer.bias == 0.0).all()
 
 
-def test_policy_samples_unless_told_to_take_the_mode(make_agent):
+def test_policy_samples_unless_play_is_deterministic(make_agent):
     policy = make_agent().policy
     frames = TensorDict(
         {
@@ -158,7 +145,7 @@ def test_a_compiled_policy_samples_what_it_would_eager(make_agent):
     _sample_alike(*_compiled_and_eager(make_agent))
 
 
-def test_copies_of_a_compiled_policy_have_weights_of_their_own(make_agent, traced_only):
+def test_a_compiled_policy_and_its_copies_sample_as_the_eager_one(make_agent, traced_only):
     compiled, eager, frames = _compiled_and_eager(make_agent)
     copies = [copy.deepcopy(compiled)]  # before the graph is made, and after it
     _sample_alike(compiled, eager, frames)
@@ -179,11 +166,11 @@ def _compiled_and_eager(make_agent):
 def _sample_alike(policy, eager, frames):
     """With the weights of the eager one, and the same random numbers."""
     policy.load_state_dict(eager.state_dict())
-    told = []
+    acted = []
     for each in (policy, eager):
         torch.manual_seed(1)
         with torch.no_grad():
-            told.append(each(frames.copy()))
-    found, expected = told
+            acted.append(each(frames.copy()))
+    found, expected = acted
     for key in ("action", "action_log_prob"):
         torch.testing.assert_close(found[key], expected[key])

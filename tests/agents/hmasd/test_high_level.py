@@ -1,0 +1,158 @@
+"""The coordinator chooses skills in order, within their numbers; no step and no reward is lost."""
+
+import pytest
+import torch
+
+from navrl.agents.hmasd.high_level import Coordinator, UniformSkills
+from navrl.agents.hmasd.returns import ENDS
+from navrl.agents.hmasd.rollout import team_rollout
+from navrl.agents.networks.layers import NetworkOptions
+from navrl.agents.networks.team import team_spec
+from navrl.config.compose import build
+from tests.agents.hmasd import game
+from tests.agents.hmasd.conftest import configuration
+
+NETWORK = NetworkOptions(hidden_sizes=[8], entity_sizes=[8], lidar_encoder="mlp", activation="relu")
+
+
+def make(choices, num_agents, *, blocks=2, heads=2):
+    team = team_spec(game.specs(num_agents)[0], "hmasd")
+    options = configuration(()).coordinator
+    options = build(options)._replace(width=8, blocks=blocks, heads=heads)
+    found = Coordinator(num_skills=choices, team=team, network=NETWORK, options=options)
+    for parameter in found.parameters():  # nearly zero layers would hide what they do
+        torch.nn.init.normal_(parameter, std=0.5)
+    return found
+
+
+def inputs(rows, num_agents):
+    seen = game.seen(rows, num_agents)
+    return seen["state"], seen["agents"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "num_agents"),
+    [((2, 3, 3), 2), ((4, 2), 1), ((3,), 2), ((1, 5, 5, 5), 3), ((7, 2, 2), 2)],
+)
+def test_drawn_skills_are_as_likely_as_evaluated_and_within_their_numbers(choices, num_agents):
+    coordinator, (state, frames) = make(choices, num_agents), inputs(200, num_agents)
+    with torch.no_grad():
+        choice = coordinator.act(state, frames, deterministic=False)
+        evaluation = coordinator.evaluate(state, frames, choice.skills)
+    assert choice.skills.shape == evaluation.value.shape == (200, len(choices))
+    torch.testing.assert_close(choice.log_prob, evaluation.log_prob, rtol=0.0, atol=1e-6)
+    for position, number in enumerate(choices):
+        assert choice.skills[:, position].unique().tolist() == list(range(number))
+
+
+def test_draws_follow_the_probabilities():
+    coordinator, (state, frames) = make((2, 3, 3), 2), inputs(1, 2)
+    with torch.no_grad():
+        choice = coordinator.act(
+            state.expand(20_000, -1), frames.expand(20_000, 2), deterministic=False
+        )
+        every = torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(3))
+        evaluation = coordinator.evaluate(state.expand(18, -1), frames.expand(18, 2), every)
+    codes = choice.skills @ torch.tensor([9, 3, 1])
+    share = torch.bincount(codes, minlength=18) / 20_000
+    expected = evaluation.log_prob.sum(-1).exp()
+    assert (share - expected).abs().max() < 4 * (0.25 / 20_000) ** 0.5
+
+
+def test_a_choice_depends_on_those_before_it_and_on_no_later_one():
+    coordinator, (state, frames) = make((3, 3, 3, 3), 3), inputs(50, 3)
+    skills = torch.randint(3, (50, 4))
+    before = coordinator._log_probs(coordinator._encoded(state, frames), skills)
+    for position in range(4):
+        other = skills.clone()
+        other[:, position] = (other[:, position] + 1) % 3
+        after = coordinator._log_probs(coordinator._encoded(state, frames), other)
+        assert torch.equal(after[:, : position + 1], before[:, : position + 1])
+        if position < 3:
+            assert ((after - before)[:, position + 1 :].abs().amax((-1, -2)) > 1e-6).all()
+
+
+def test_deterministic_is_the_most_probable_step_by_step():
+    coordinator, (state, frames) = make((2, 3, 3), 2), inputs(50, 2)
+    with torch.no_grad():
+        best = coordinator.act(state, frames, deterministic=True).skills
+        again = coordinator.act(state, frames, deterministic=True).skills
+        log_probs = coordinator._log_probs(coordinator._encoded(state, frames), best)
+    assert torch.equal(best, again)
+    assert torch.equal(log_probs.argmax(-1), best)
+
+
+def test_entropy_of_equal_chances():
+    coordinator, (state, frames) = make((2, 3, 3), 2), inputs(5, 2)
+    torch.nn.init.zeros_(coordinator.logits[-1].weight)
+    torch.nn.init.zeros_(coordinator.logits[-1].bias)
+    entropy = coordinator.evaluate(state, frames, torch.zeros(5, 3, dtype=torch.int64)).entropy
+    expected = torch.tensor([2.0, 3.0, 3.0]).log().expand(5, 3)
+    torch.testing.assert_close(entropy, expected)
+
+
+def test_uniform_skills():
+    choice = UniformSkills((2, 3)).act(torch.zeros(5000, 1), None, deterministic=True)
+    counts = [torch.bincount(column).tolist() for column in choice.skills.unbind(-1)]
+    assert [len(count) for count in counts] == [2, 3]
+    assert min(counts[0]) > 2300
+    assert min(counts[1]) > 1500
+    torch.testing.assert_close(choice.log_prob[0], -torch.tensor([2.0, 3.0]).log())
+
+
+@pytest.mark.parametrize("interval", [1, 10, 50])
+def test_steps_and_rewards_are_all_accounted_for(make_agent, interval):
+    agent = make_agent(f"agent.k={interval}")
+    rollout, _ = game.collect(agent.policy, 23)
+    block = team_rollout(rollout)
+    metrics = agent.high.prepare(block).metrics
+    number = metrics["high/decisions"].item()
+    frames = game.NUM_ENVS * 23
+    assert number == (rollout["skill", "reason"] > 0).sum().item()
+    assert metrics["high/decision_steps"].item() * number == pytest.approx(frames)
+    assert metrics["high/decision_reward"].item() * number == pytest.approx(
+        rollout["next", "reward"].sum().item(), rel=1e-5
+    )
+    by_reason = [metrics[f"high/ended_by/{name}"].item() for name in ENDS]
+    assert sum(by_reason) == number
+    assert by_reason[1] == rollout["next", "done"].sum().item()
+    assert metrics["high/decisions_per_env/mean"].item() * game.NUM_ENVS == number
+
+
+def test_a_skill_that_lasted_its_whole_interval_was_not_cut_by_the_end_of_the_rollout(make_agent):
+    agent = make_agent("agent.k=5")
+    for steps, whole, cut in ((10, 8, 0), (12, 8, 4)):
+        rollout, _ = game.collect(agent.policy, steps, ending=0.0)
+        metrics = agent.high.prepare(team_rollout(rollout)).metrics
+        assert metrics["high/ended_by/interval"].item() == whole
+        assert metrics["high/ended_by/rollout_end"].item() == cut
+
+
+def test_what_is_cut_short_can_be_dropped(make_agent):
+    agent = make_agent("agent.k=5", "agent.coordinator.partial=drop")
+    rollout, _ = game.collect(agent.policy, 12, ending=0.0)
+    assert agent.high.prepare(team_rollout(rollout)).batch.skills.shape == (2 * game.NUM_ENVS, 3)
+
+
+def test_the_coordinator_waits_while_all_decisions_are_rewarded_alike(make_agent):
+    agent = make_agent("agent.k=3")
+    before = game.weights(agent)
+    nothing = torch.zeros(game.NUM_ENVS, 1)
+    rollout, root = game.collect(agent.policy, 12, reward=nothing)
+    assert agent.update(rollout)["high/skipped"] == 1.0
+    moved = {name for name in game.changed(agent, before) if name.startswith("policy.coordinator.")}
+    # The value layer follows the scale of values, so that every value stays what it was.
+    assert moved <= {"policy.coordinator.value.3.weight", "policy.coordinator.value.3.bias"}
+    rollout, _ = game.collect(agent.policy, 12, root=root)
+    assert agent.update(rollout)["high/skipped"] == 0.0
+    assert "policy.coordinator.logits.3.weight" in game.changed(agent, before)
+
+
+def test_no_skill_of_the_dead_is_better_than_another(make_agent):
+    agent = make_agent("agent.k=3")
+    rollout = game.with_deaths(game.collect(agent.policy, 12)[0])
+    batch = agent.high.prepare(team_rollout(rollout)).batch
+    alive = rollout["agents", "alive"].squeeze(-1)[rollout["skill", "reason"].squeeze(-1) > 0]
+    assert (~alive).any()
+    assert torch.equal(batch.advantage[:, 1:] != 0.0, alive)
+    assert (batch.advantage[:, 0] != 0.0).all()
