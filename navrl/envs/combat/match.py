@@ -1,9 +1,10 @@
 """Matches: two pilots fight on the simulator alone, without env, discrete actions or learner."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from navrl.envs.combat.opponents.base import Pilot, pilot_key
 from navrl.envs.combat.scenarios import Scenario
@@ -76,12 +77,4 @@ def _ends(params: CombatParams, state: CombatState) -> Tensor:
 
 def _rows(tree: Tree, rows: Tensor) -> Tree:
     """Return the envs `rows` of tensors whose last axis is the env."""
-    found: Any
-    if isinstance(tree, Tensor):
-        found = tree.index_select(-1, rows)
-    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        found = type(tree)(*(_rows(field, rows) for field in tree))
-    else:
-        assert isinstance(tree, (tuple, list)), "a state is made of tensors"
-        found = type(tree)(_rows(field, rows) for field in tree)
-    return found
+    return pytree.tree_map(lambda field: field.index_select(-1, rows), tree)

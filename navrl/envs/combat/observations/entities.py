@@ -17,8 +17,9 @@ from torch import Tensor
 
 from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows, geometry
 from navrl.envs.combat.observations.spacetime import LIMIT
+from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.geometry import aircraft, look
-from navrl.envs.combat.sim.state import CombatParams, CombatState, map_motion
+from navrl.envs.combat.sim.state import CombatParams, CombatState
 from navrl.envs.core.reductions import any_row
 
 READS = CombatParams  # the constants that these observations need
@@ -49,7 +50,7 @@ class Entities:
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
         """Return the leaves ego (32, N), entities (E, F, N) and entities_mask (E, N)."""
         others = _others(params, me)
-        motion = map_motion(lambda field: _gathered(field, others), state.aircraft.motion)
+        motion = Motion(*(_gathered(field, others) for field in state.aircraft.motion))
         alive = _gathered(state.aircraft.alive, others)
         view = look(aircraft(state, me), motion)
         mates, enemies = view.range_m[: self.team_size - 1], view.range_m[self.team_size - 1 :]

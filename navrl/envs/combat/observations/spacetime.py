@@ -25,7 +25,7 @@ from navrl.envs.combat.sim.prediction import (
 )
 from navrl.envs.combat.sim.reach import ReachTable
 from navrl.envs.combat.sim.spacetime import TEN_TIMES_S, Margins, margins
-from navrl.envs.combat.sim.state import CombatState, enemies_of
+from navrl.envs.combat.sim.state import CombatState, concatenated, enemies_of
 
 # First margins / 10 km of the own lines if the nearest enemy launched now, then of the enemy's if this craft
 # did, each with the time when the better escape is tightest / 60 s. Then the nearest incoming missile and the
@@ -50,7 +50,7 @@ def stg_rows(params: CombatParams, table: ReachTable, state: CombatState, me: in
     incoming, own = incoming_missile(params, state, me), own_missile(params, state, me)
     prey = _steered(state, own.target - enemies[0], enemies)
     # Both questions as one of twice the length: half the graph to compile.
-    found = margins(params, times, _joined(his, mine).motion, _joined(mine, his))
+    found = margins(params, times, concatenated(his, mine).motion, concatenated(mine, his))
     rows = [
         *_margin_rows(Margins(*(field.chunk(2)[0] for field in found))),
         *_margin_rows(Margins(*(field.chunk(2)[1] for field in found))),
@@ -93,13 +93,3 @@ def _steered(state: CombatState, place: Tensor, among: list[int]) -> Steered:
     craft = state.aircraft
     motion = Motion(*(picked(field, place, among) for field in craft.motion))
     return Steered(motion, picked(craft.rudder, place, among), picked(craft.throttle, place, among))
-
-
-def _joined(first: Steered, second: Steered) -> Steered:
-    """Concatenate to fields (2 N,)."""
-    motions = zip(first.motion, second.motion, strict=True)
-    return Steered(
-        Motion(*map(torch.cat, motions)),
-        torch.cat([first.rudder, second.rudder]),
-        torch.cat([first.throttle, second.throttle]),
-    )

@@ -4,11 +4,10 @@ import torch
 
 from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
 from navrl.envs.combat.opponents.tactics import away_from, evade, steer, towards
-from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, incoming_missile, look
 from navrl.envs.combat.sim.reach import ReachTable, reach_table
 from navrl.envs.combat.sim.spacetime import best_escape
-from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire
+from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, concatenated
 
 
 class StgRule(ThresholdPilot):
@@ -44,7 +43,7 @@ class StgRule(ThresholdPilot):
         attack_m, defence_m, turn_out_fraction, break_s = memory
         own, enemy = aircraft(state, me), focal_enemy(params, state, me)
         # Both questions as one of twice the length: half the graph to compile.
-        escape = best_escape(params, self.table, _joined(own, enemy), _joined(enemy, own))
+        escape = best_escape(params, self.table, concatenated(own, enemy), concatenated(enemy, own))
         enemy_margin_m, own_margin_m = escape.margin_m.chunk(2)
         _, side = escape.side.chunk(2)
         view = look(own, enemy)
@@ -62,8 +61,3 @@ class StgRule(ThresholdPilot):
         )
         fire = ready & (enemy_margin_m < attack_m)
         return Command(rudder, torch.ones_like(rudder), fire), memory
-
-
-def _joined(first: Motion, second: Motion) -> Motion:
-    """Concatenate fields (N,) to (2 N,)."""
-    return Motion(*(torch.cat(pair) for pair in zip(first, second, strict=True)))

@@ -232,17 +232,22 @@ def join(rows: Sequence[Tensor]) -> Tensor:
     return rows[0] if len(rows) == 1 else torch.cat(list(rows))
 
 
-def map_motion(function: Callable[[Tensor], Tensor], motion: Motion) -> Motion:
-    """Apply a function to every field of the motion."""
-    return Motion(*(function(field) for field in motion))
-
-
 def select(mask: Tensor, chosen: Tree, other: Tree) -> Tree:
     """Select tensor by tensor of NamedTuples: chosen where mask, else other."""
+    return map_pairs(lambda one, two: torch.where(mask, one, two), chosen, other)
 
-    def pick(one: Any, two: Any) -> Any:
+
+def map_pairs(function: Callable[[Tensor, Tensor], Tensor], first: Tree, second: Tree) -> Tree:
+    """Apply a function to every pair of tensors of two NamedTuples of one kind."""
+
+    def walk(one: Any, two: Any) -> Any:
         if isinstance(one, Tensor):
-            return torch.where(mask, one, two)
-        return type(one)(*(pick(a, b) for a, b in zip(one, two, strict=True)))
+            return function(one, two)
+        return type(one)(*(walk(a, b) for a, b in zip(one, two, strict=True)))
 
-    return cast(Tree, pick(chosen, other))
+    return cast(Tree, walk(first, second))
+
+
+def concatenated(first: Tree, second: Tree) -> Tree:
+    """Concatenate every field (N,) of two NamedTuples to (2 N,)."""
+    return map_pairs(lambda one, two: torch.cat([one, two]), first, second)
