@@ -1,21 +1,17 @@
-"""What each way of collecting costs, alone and with learning; medians of alternating repeats.
+"""Compare ways of collecting: alone, with learning, or by peak memory; medians of alternating repeats.
 
     .venv/bin/python scripts/bench_collect.py alone [env=combat] ...     # against TorchRL's defaults, eager
     .venv/bin/python scripts/bench_collect.py learning [env=navigation agent=ppo_navigation] ...
     .venv/bin/python scripts/bench_collect.py memory [env=navigation agent=ppo_navigation] ...
 
-Takes the options of `python -m navrl.train`, and `collectors=sync,pipelined` and `repeats=5`. A busy machine
-slows all ways alike: read the ratios. `memory` is the peak of a process for each way, minus that of one that
-has built everything and collected nothing.
+A busy machine slows all collectors alike: read the ratios. `memory` is the peak of a process for each
+collector, minus that of a process that has built everything and collected nothing.
 """
 
 import resource
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import torch
 from torchrl.collectors import Collector
@@ -23,8 +19,9 @@ from torchrl.envs import EnvBase
 
 from navrl.config.compose import build, compose
 from navrl.run.device import prepare_process
+from timing import Seconds, alternate, median, parser
 
-WAYS = {
+COLLECTORS = {
     "alone": "sync,stepwise,compressed",
     "learning": "sync,pipelined,stepwise,compressed",
     "memory": "nothing,sync,stepwise,compressed",
@@ -33,23 +30,25 @@ FAST_PATH = ("step_and_maybe_reset",)
 
 
 def main() -> None:
-    """Measure one of the three."""
-    what, *words = sys.argv[1:] or ["help"]
-    if what not in WAYS:
-        raise SystemExit(__doc__)
-    options = dict(word.split("=", 1) for word in words)
-    ways = options.pop("collectors", WAYS[what]).split(",")
-    repeats = int(options.pop("repeats", 5))
-    overrides = [f"{name}={value}" for name, value in options.items()]
-    prepare_process(compose("train", overrides).threads)
-    {"alone": alone, "learning": learning, "memory": memory}[what](ways, overrides, repeats)
+    """Compare the collectors in one of three ways."""
+    options_parser = parser(__doc__, repeats=5)
+    options_parser.add_argument("what", choices=COLLECTORS)
+    options_parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="as for navrl.train"
+    )
+    options_parser.add_argument("--collectors", help="names with commas between; default: all")
+    options = options_parser.parse_intermixed_args()
+    names = (options.collectors or COLLECTORS[options.what]).split(",")
+    prepare_process(compose("train", options.overrides).threads)
+    compare = {"alone": alone, "learning": learning, "memory": memory}[options.what]
+    compare(names, options.overrides, options.repeats)
 
 
 class Run:
     """An env, an agent and a collector of their own."""
 
-    def __init__(self, way: str, overrides: list[str]) -> None:
-        cfg = compose("train", [*overrides, f"collector={way}"])
+    def __init__(self, name: str, overrides: list[str]) -> None:
+        cfg = compose("train", [*overrides, f"collector={name}"])
         torch.manual_seed(0)
         self.env = build(cfg.env)(num_envs=cfg.num_envs, device="cpu", seed=0)
         self.agent = build(cfg.agent)(
@@ -72,11 +71,11 @@ class Run:
         self.metrics: dict[str, float] = {}
 
     def collect(self) -> None:
-        """One rollout."""
+        """Collect one rollout."""
         next(self.rollouts)
 
     def learn(self) -> None:
-        """One iteration, as navrl.train makes it."""
+        """Run one iteration, as navrl.train does."""
         rollout = next(self.rollouts)
         with self.collector.ahead():
             self.agent.update(rollout)
@@ -84,7 +83,7 @@ class Run:
 
 
 def stock(overrides: list[str]) -> Callable[[], object]:
-    """TorchRL's collector with its default settings, on the same env, eager and without its fast path."""
+    """Return a function that collects with TorchRL's default settings, eager and without the fast path."""
     cfg = compose("train", [*overrides, "compile=off"])
     run = Run("sync", [*overrides, "compile=off"])
     own = type(run.env)
@@ -100,72 +99,54 @@ def stock(overrides: list[str]) -> Callable[[], object]:
     return lambda: next(rollouts)
 
 
-class Seconds(NamedTuple):
-    """Of one section."""
-
-    clock: float
-    processor: float  # of all threads together: what it takes where no core is idle
-
-
-def alternate(sections: dict[str, Callable[[], object]], repeats: int) -> dict[str, Seconds]:
-    """Medians of every section, measured in turns; the first two warm and compile."""
-    samples: dict[str, list[Seconds]] = {name: [] for name in sections}
-    for turn in range(repeats + 2):
-        for name, section in sections.items():
-            started = time.perf_counter(), time.process_time()
-            section()
-            if turn > 1:
-                took = time.perf_counter() - started[0], time.process_time() - started[1]
-                samples[name].append(Seconds(*took))
-    return {
-        name: Seconds(*(statistics.median(column) for column in zip(*rows, strict=True)))
-        for name, rows in samples.items()
-    }
+def medians(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, Seconds]:
+    """Return the median times of all, called in turns; the first two turns warm and compile."""
+    samples = alternate(functions, repeats, warm=2)
+    return {name: median(times) for name, times in samples.items()}
 
 
 def show(seconds: dict[str, Seconds], first: str, frames: int) -> None:
-    """Milliseconds, frames per second, and how many times as fast as the first."""
+    """Print milliseconds, frames per second, and the speed relative to the first."""
     print(f"{'':<28}{'ms':>9}{'CPU ms':>9}{'frames/s':>12}{'x':>8}{'x in CPU time':>16}")
-    for name, (clock, processor) in seconds.items():
+    for name, (clock, processor, _) in seconds.items():
         times = f"{clock * 1e3:9.1f}{processor * 1e3:9.1f}{frames / clock:12,.0f}"
         ratios = seconds[first].clock / clock, seconds[first].processor / processor
         print(f"{name:<28}{times}{ratios[0]:8.3f}{ratios[1]:16.3f}")
 
 
-def alone(ways: list[str], overrides: list[str], repeats: int) -> None:
-    """Collection without learning."""
-    runs = {way: Run(way, overrides) for way in ways}
-    sections: dict[str, Callable[[], object]] = {way: run.collect for way, run in runs.items()}
-    name = "TorchRL's defaults, eager"
-    seconds = alternate({name: stock(overrides), **sections}, repeats)
-    show(seconds, name, next(iter(runs.values())).frames)
+def alone(names: list[str], overrides: list[str], repeats: int) -> None:
+    """Compare collection without learning."""
+    runs = {name: Run(name, overrides) for name in names}
+    functions: dict[str, Callable[[], object]] = {name: run.collect for name, run in runs.items()}
+    first = "TorchRL's defaults, eager"
+    show(medians({first: stock(overrides), **functions}, repeats), first, runs[names[0]].frames)
 
 
-def learning(ways: list[str], overrides: list[str], repeats: int) -> None:
-    """Whole iterations."""
-    runs = {way: Run(way, overrides) for way in ways}
-    seconds = alternate({way: run.learn for way, run in runs.items()}, repeats)
-    show(seconds, ways[0], runs[ways[0]].frames)
-    for way, run in runs.items():
+def learning(names: list[str], overrides: list[str], repeats: int) -> None:
+    """Compare whole iterations."""
+    runs = {name: Run(name, overrides) for name in names}
+    seconds = medians({name: run.learn for name, run in runs.items()}, repeats)
+    show(seconds, names[0], runs[names[0]].frames)
+    for name, run in runs.items():
         if run.metrics:
-            print(way, ", ".join(f"{name} {value:.3g}" for name, value in run.metrics.items()))
+            print(name, ", ".join(f"{key} {value:.3g}" for key, value in run.metrics.items()))
 
 
-def memory(ways: list[str], overrides: list[str], repeats: int) -> None:
-    """The peak of a process, for each way in one of its own."""
-    if len(ways) == 1:
-        run = Run("sync" if ways == ["nothing"] else ways[0], overrides)
-        for _ in range(repeats if ways != ["nothing"] else 0):
+def memory(names: list[str], overrides: list[str], repeats: int) -> None:
+    """Print the peak of a process of its own for each collector."""
+    if len(names) == 1:
+        run = Run("sync" if names == ["nothing"] else names[0], overrides)
+        for _ in range(repeats if names != ["nothing"] else 0):
             run.learn()
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)
         return
-    peaks: dict[str, Any] = {}
-    for way in ways:
-        command = [sys.executable, __file__, "memory", *overrides]
-        command += [f"collectors={way}", f"repeats={repeats}"]
+    peaks: dict[str, float] = {}
+    for name in names:
+        command = [sys.executable, __file__, "memory", "--collectors", name]
+        command += ["--repeats", str(repeats), *overrides]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        peaks[way] = float(done.stdout)
-        print(f"{way:<12}{peaks[way]:9.1f} MB{peaks[way] - peaks[ways[0]]:+9.1f} MB")
+        peaks[name] = float(done.stdout)
+        print(f"{name:<12}{peaks[name]:9.1f} MB{peaks[name] - peaks[names[0]]:+9.1f} MB")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
-"""What files cost: a navigation rollout and a trained state, written and read in every way.
+"""Measure files: a navigation rollout and a trained state, written and read in every way.
 
     .venv/bin/python scripts/bench_container.py [--iterations 12] [world=pillars] [num_envs=1024] ...
 
-Takes the options of `python -m navrl.train`. Rates count the bytes of the tensors in memory: of those in the
-file, not of what it leaves out. CPU seconds are those of all threads together.
+Rates count the bytes in memory of the tensors in the file, without repetitions that it leaves out. CPU
+seconds are those of all threads together.
 """
 
-import argparse
 import hashlib
 import os
 import tempfile
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -25,26 +23,19 @@ from navrl.storage import container
 from navrl.storage.rollout_format import pack
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from navrl.storage.tree import flatten
+from timing import Seconds, alternate, best, parser
 
 REPEATS = 7
 DEFAULTS = ("env=navigation", "agent=ppo_navigation", "world=pillars")
 
 
-class Best(NamedTuple):
-    """The shortest of some repeats, in seconds; a busy machine only ever adds."""
-
-    wall: float
-    cpu: float
-
-
 def main() -> None:
     """Print everything."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
+    options_parser = parser(__doc__, overrides=True)
+    options_parser.add_argument(
         "--iterations", type=int, default=12, help="of training before; default: 12"
     )
-    parser.add_argument("overrides", nargs="*")
-    options = parser.parse_args()
+    options = options_parser.parse_args()
     torch.set_num_threads(1)
     rollout, state = trained([*DEFAULTS, *options.overrides], options.iterations)
     print_checksums()
@@ -54,12 +45,12 @@ def main() -> None:
 
 
 def shared_memory() -> str | None:
-    """Where files cost no disk, if there is such a place."""
+    """Return a folder in memory, if there is one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def trained(overrides: list[str], iterations: int) -> tuple[TensorDictBase, dict[str, Any]]:
-    """The rollout and the agent's state after so many iterations."""
+    """Return the rollout and the agent's state after so many iterations."""
     cfg = compose("train", overrides)
     torch.manual_seed(cfg.seed)
     env = build(cfg.env)(num_envs=cfg.num_envs, device="cpu", seed=cfg.seed)
@@ -84,26 +75,18 @@ def trained(overrides: list[str], iterations: int) -> tuple[TensorDictBase, dict
     raise AssertionError("the collector stopped early")
 
 
-def best(function: Callable[[], object]) -> Best:
-    """The shortest times of a few calls."""
-    walls, cpus = [], []
-    for _ in range(REPEATS):
-        wall, cpu = time.perf_counter(), time.process_time()
-        function()
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
-    return Best(min(walls), min(cpus))
+def shortest(function: Callable[[], object]) -> Seconds:
+    """Return the shortest times of a few calls."""
+    return best(alternate({"": function}, REPEATS)[""])
 
 
-def rate(raw_bytes: int, took: Best) -> str:
-    """Gigabytes of tensors a second."""
-    return (
-        f"{raw_bytes / took.wall / 1e9:6.2f} GB/s  {raw_bytes / took.cpu / 1e9:6.2f} GB per CPU s"
-    )
+def rate(raw_bytes: int, took: Seconds) -> str:
+    """Return gigabytes of tensors a second."""
+    return f"{raw_bytes / took.clock / 1e9:6.2f} GB/s  {raw_bytes / took.processor / 1e9:6.2f} GB per CPU s"
 
 
 def print_checksums() -> None:
-    """How fast bytes are checked here."""
+    """Print the speed of checksums on this machine."""
     content = os.urandom(16 << 20)
     print("checksums")
     for name, function in (
@@ -111,11 +94,11 @@ def print_checksums() -> None:
         ("blake2b", lambda: hashlib.blake2b(content).digest()),
         ("crc32", lambda: zlib.crc32(content)),
     ):
-        print(f"  {name:<22}{rate(len(content), best(function))}")
+        print(f"  {name:<22}{rate(len(content), shortest(function))}")
 
 
 def print_rollout(folder: Path, rollout: TensorDictBase) -> None:
-    """Sizes, shares and rates of a rollout on disk."""
+    """Print sizes, shares and rates of a rollout on disk."""
     yielded = sum(rollout[key].nbytes for key in keys_of(rollout))
     lidar = rollout["observation", "lidar"]
     packed = pack(rollout)
@@ -131,7 +114,7 @@ def print_rollout(folder: Path, rollout: TensorDictBase) -> None:
 def print_storage(
     folder: Path, rollout: TensorDictBase, tensors: dict[str, Tensor], compress: bool
 ) -> None:
-    """One way of storing it: size, rates with packing and without, and whether it comes back."""
+    """Print size, rates with packing and without, and whether the same bits come back."""
     storage = RolloutStorage(
         directory=folder, save_every=1, keep_last=1, drop=[], compress=compress
     )
@@ -140,9 +123,9 @@ def print_storage(
     yielded = sum(rollout[key].nbytes for key in keys_of(rollout))
     size = path.stat().st_size
     print(f"compress={compress}: {size / 1e6:.2f} MB, {size / yielded:.3f} of what is yielded")
-    save = best(lambda: storage.save(rollout, iteration=1))
+    save = shortest(lambda: storage.save(rollout, iteration=1))
     print(f"  save                  {rate(raw, save)}")
-    print(f"  load                  {rate(raw, best(lambda: load_rollout(path)))}")
+    print(f"  load                  {rate(raw, shortest(lambda: load_rollout(path)))}")
     for threads in (1, 2):
         print_rates(path.with_name("x.nvrl"), tensors, raw, compress, threads)
     found = load_rollout(path)
@@ -155,30 +138,29 @@ def print_storage(
 def print_rates(
     path: Path, tensors: dict[str, Tensor], raw: int, compress: bool, threads: int
 ) -> None:
-    """Writing and reading the same tensors, without packing them."""
-    write = best(
+    """Print rates of writing and reading the same tensors, without packing them."""
+    write = shortest(
         lambda: container.write(path, tensors, {}, compress=compress, time_axis=1, threads=threads)
     )
     print(f"  write, {threads} threads      {rate(raw, write)}")
-    print(
-        f"  read, {threads} threads       {rate(raw, best(lambda: container.read(path, threads=threads)))}"
-    )
+    read = shortest(lambda: container.read(path, threads=threads))
+    print(f"  read, {threads} threads       {rate(raw, read)}")
 
 
 def keys_of(rollout: TensorDictBase) -> list[Any]:
-    """The keys of all tensors."""
+    """Return the keys of all tensors."""
     items = rollout.items(include_nested=True, leaves_only=True)
     return [key for key, item in items if isinstance(item, Tensor)]
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether they are the same values, NaN and signed zeros included."""
-    raw = (tensor.contiguous().view(-1).view(torch.uint8) for tensor in (one, other))
-    return one.shape == other.shape and torch.equal(*raw)
+def same_bits(left: Tensor, right: Tensor) -> bool:
+    """Return whether they are the same values, NaN and signed zeros included."""
+    raw = (tensor.contiguous().view(-1).view(torch.uint8) for tensor in (left, right))
+    return left.shape == right.shape and torch.equal(*raw)
 
 
 def print_tensors(path: Path) -> None:
-    """What was chosen for each tensor, and what it came to."""
+    """Print the coding of each tensor, and its share."""
     for row in container.read_header(path).rows:
         how = " ".join(filter(None, (row.codec, row.filter, row.axis and "time last")))
         share = row.stored_bytes / max(row.raw_bytes, 1)
@@ -186,15 +168,15 @@ def print_tensors(path: Path) -> None:
 
 
 def print_state(path: Path, state: dict[str, Any]) -> None:
-    """The same of a checkpoint's largest part: weights and what the optimiser knows of them."""
+    """Print the same for the largest part of a checkpoint: weights and optimizer state."""
     tensors, _ = flatten(state)
     raw = sum(tensor.nbytes for tensor in tensors.values())
     print(f"trained state: {len(tensors)} tensors, {raw / 1e6:.2f} MB")
     for compress in (False, True):
-        write = best(lambda c=compress: container.write(path, tensors, {}, compress=c))
+        write = shortest(lambda c=compress: container.write(path, tensors, {}, compress=c))
         share = path.stat().st_size / raw
         print(f"  {'lz4' if compress else 'raw':<10}{share:6.3f}  write {rate(raw, write)}")
-        print(f"  {'':<16}  read  {rate(raw, best(lambda: container.read(path)))}")
+        print(f"  {'':<16}  read  {rate(raw, shortest(lambda: container.read(path)))}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Drone navigation without a policy: env steps per CPU second, compiled and eager, and memory over time.
+"""Measure drone navigation without a policy: env steps per CPU second, compiled and eager, and memory.
 
-    .venv/bin/python scripts/bench_navigation_simulator.py [--env navigation] [--set shield=on --no-kernel]
+    .venv/bin/python scripts/bench_navigation_simulator.py [--env navigation] [--no-kernel] [shield=on] ...
 
-What the simulator does in a decision is measured in C too (scripts/navigation_kernel.c): in the fewest
+A decision of the simulator is measured in C too (scripts/kernels/navigation.c): in the fewest
 operations, and with every ray cut with every place of a cell's list, as tensors do it. Both in turns with the
 compiled simulator and with the whole compiled step, which also has reward, observation, statistics and
 restarts. Processor time is counted, so that a busy machine spoils little; read the ratios.
@@ -15,33 +15,28 @@ from typing import Any
 
 import torch
 
-from bench_simulator import alternate
-from navigation_kernel import NavigationKernel, under_way
+from bench_simulator import median_us
+from kernels.navigation import NavigationKernel, under_way
 from navrl.config.compose import build, compose
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 from navrl.envs.navigation.sim.advance import advance
 from navrl.run.device import prepare_process
+from timing import parser
 
 _WARM_UP = 10
 
 
 def main() -> None:
     """Print one line per way of running, then the kernel beside the compiled ones."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--env", default="navigation_compat")
-    parser.add_argument("--num-envs", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE")
-    parser.add_argument(
-        "--turns", type=int, default=15, help="with the kernel, of which the median counts"
-    )
-    parser.add_argument(
+    options_parser = parser(__doc__, overrides=True, repeats=15)
+    options_parser.add_argument("--env", default="navigation_compat")
+    options_parser.add_argument("--num-envs", type=int, default=1024)
+    options_parser.add_argument("--steps", type=int, default=200)
+    options_parser.add_argument(
         "--no-kernel", action="store_true", help="do without C, which knows drone=second_order only"
     )
-    options = parser.parse_args()
+    options = options_parser.parse_args()
     prepare_process(threads=1)
     envs = {}
     for mode, name in (("on", "compiled"), ("off", "eager")):
@@ -53,17 +48,17 @@ def main() -> None:
             flush=True,
         )
     if not options.no_kernel:
-        show(options.num_envs, compare(envs["on"], options.turns))
+        show(options.num_envs, compare(envs["on"], options.repeats))
 
 
 def make(options: argparse.Namespace, mode: str) -> Any:
-    """The env that is measured."""
-    config = compose("train", [f"env={options.env}", f"compile={mode}", *options.set])
+    """Return the env that is measured."""
+    config = compose("train", [f"env={options.env}", f"compile={mode}", *options.overrides])
     return build(config.env)(num_envs=options.num_envs, device="cpu", seed=0)
 
 
 def measure(env: Any, steps: int) -> tuple[float, float, float]:
-    """CPU seconds of the first step, env steps per CPU second of the median one, and growth in MB."""
+    """Return CPU seconds of the first step, env steps per CPU second of the median one, growth in MB."""
     root, num_envs = env.reset(), env.batch_size[0]
     torch.manual_seed(0)
     times = []
@@ -81,7 +76,7 @@ def measure(env: Any, steps: int) -> tuple[float, float, float]:
 
 @torch.no_grad()
 def compare(env: Any, turns: int) -> dict[str, float]:
-    """Median microseconds, in turns: a decision in C, the compiled one, the whole compiled step."""
+    """Return median microseconds: a decision in C, the compiled one, the whole compiled step."""
     params, grid, worlds = env.params, env.worlds.grid, env.worlds.openings.worlds
     draw = torch.Generator().manual_seed(0)
     root = env.reset()
@@ -107,11 +102,11 @@ def compare(env: Any, turns: int) -> dict[str, float]:
         "compiled": lambda: decision(packed, command),
         "compiled, whole step": step,
     }
-    return alternate(sections, turns)
+    return median_us(sections, turns)
 
 
 def show(num_envs: int, times_us: dict[str, float]) -> None:
-    """A line for every section; the ratio is the time in C over that of the section."""
+    """Print a line for every section; the ratio is the time in C over that of the section."""
     print("\na decision, in turns           env steps/s   ratio")
     for name, value_us in times_us.items():
         ratio = times_us["in C"] / value_us

@@ -1,15 +1,13 @@
-"""What share of collection the opponents cost: every script, all of them at once, a policy, a league.
+"""Measure the share of collection that opponents cost: every script, a mixture, a policy, a league.
 
     .venv/bin/python scripts/bench_opponents.py [num_envs=1024] [agent.network.hidden_sizes=[64,64]] ...
 
-Takes the options of `python -m navrl.train`. All of them collect in turns with `nobody`, who holds the stick
-still; what a rollout takes longer than his is what the opponent costs. The policies are fresh ones: what they
-have learned changes no time.
+All collect in turns with `nobody`, an opponent that holds the stick still; the additional time of a rollout
+is the cost of the opponent. The policies are fresh ones: learning changes no time.
 """
 
 import copy
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,39 +16,39 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from navrl.collectors.sync import SyncCollector
-from navrl.commands.bench import alternate
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.opponents.league import League
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command
 from navrl.run.device import prepare_process
+from timing import alternate, median, parser
 
 NOBODY = "nobody"
 SCRIPTS = ("straight", "pursuit", "random", "crank_seed", "crank", "phase2", "phase3", "stg_rule")
 OPPONENTS = (*SCRIPTS, "mixture", "scripts", "checkpoint", "league")
 REQUIRED_SHARE = 0.15
-REPEATS = 25  # of which the median counts
 
 
 class Nobody(Pilot):
-    """Costs nothing."""
+    """An opponent that costs nothing."""
 
     def initial(self, key: Tensor) -> tuple[Tensor, ...]:
-        """Remembers nothing."""
+        """Return no memory."""
         return ()
 
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: tuple[Tensor, ...]
     ) -> tuple[Command, tuple[Tensor, ...]]:
-        """Straight on."""
+        """Fly straight on."""
         still = torch.zeros_like(state.decision, dtype=torch.float32)
         return Command(rudder=still, throttle=still, fire=still > 0.0), ()
 
 
 def main() -> None:
     """Print milliseconds and shares."""
-    times_ms = measure(sys.argv[1:], OPPONENTS, REPEATS)
+    options = parser(__doc__, overrides=True, repeats=25).parse_args()
+    times_ms = measure(options.overrides, OPPONENTS, options.repeats)
     print(f"{'opponent':<14}{'ms a rollout':>14}{'its share':>12}   required <= {REQUIRED_SHARE:g}")
     for name, time_ms in times_ms.items():
         share = 1.0 - times_ms[NOBODY] / time_ms
@@ -58,22 +56,23 @@ def main() -> None:
 
 
 def verdict(share: float) -> str:
-    """Whether that is little enough."""
+    """Return a word for a share that is too large."""
     return "" if share <= REQUIRED_SHARE else "MISSED"
 
 
 def measure(overrides: list[str], opponents: tuple[str, ...], repeats: int) -> dict[str, float]:
-    """Median milliseconds of a rollout against each of them, and against nobody."""
+    """Return the median milliseconds of a rollout against each of them, and against nobody."""
     prepare_process(compose("train", overrides).threads)
     sections: dict[str, Callable[[], object]] = {}
     for name in (NOBODY, *opponents):
         _, rollouts = collection(overrides, name)
         sections[name] = functools.partial(next, rollouts)
-    return {name: spread.p50 * 1000.0 for name, spread in alternate(sections, repeats).items()}
+    samples = alternate(sections, repeats, warm=1)
+    return {name: median(times).clock * 1000.0 for name, times in samples.items()}
 
 
 def collection(overrides: list[str], opponent: str) -> tuple[Any, Iterator[TensorDictBase]]:
-    """An env with this opponent, and its rollouts."""
+    """Return an env with this opponent, and its rollouts."""
     torch.manual_seed(0)
     chosen = [] if opponent == NOBODY else [f"opponent={opponent}"]
     cfg = compose("train", [*overrides, *chosen])

@@ -1,9 +1,9 @@
-"""One PPO iteration of air combat by navrl and by four other libraries, in turns, in one process.
+"""Compare one PPO iteration of air combat by navrl and by four other libraries, in turns, in one process.
 
     .venv/bin/python scripts/bench_peers.py [agent.network.hidden_sizes=[64,64]] ... [--repeats 5]
 
-Takes the options of `python -m navrl.train`. The first call makes a virtual environment of its own under
-outputs/peers, because the other libraries are no dependencies of navrl; it has the same torch.
+The first call makes a virtual environment of its own under outputs/peers, because the other libraries are no
+dependencies of navrl; it has the same torch.
 
 Every library runs its own PPO on the same compiled simulator, with networks of the same sizes, as many
 frames, epochs and minibatches, fp32, one thread; scripts/peers has an adapter for each. Gradient steps are
@@ -13,11 +13,12 @@ true ends of episodes; the others do none of it here. `floor` is the arithmetic 
 steps, forwards, backwards and torch's own fused Adam in eager torch.
 """
 
-import argparse
 import subprocess
 import sys
 import venv
 from pathlib import Path
+
+from timing import parser
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "outputs" / "peers"
@@ -25,7 +26,7 @@ PEERS = ("rsl-rl-lib==5.5.1", "skrl==2.1.1", "stable-baselines3==2.9.2")
 
 
 def prepared() -> Path:
-    """The interpreter that has all libraries; installs them the first time."""
+    """Return the interpreter that has all libraries; install them the first time."""
     python, stamp = FOLDER / "bin" / "python", FOLDER / "installed"
     if stamp.exists() and stamp.read_text(encoding="utf-8").split() == list(PEERS):
         return python
@@ -40,13 +41,8 @@ def prepared() -> Path:
 
 
 def main() -> None:
-    """Install if need be, then measure where it is installed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for navrl train")
-    parser.add_argument("--repeats", type=int, default=5, help="of which the median counts")
-    options = parser.parse_args()
+    """Install if need be, then measure with that interpreter."""
+    options = parser(__doc__, overrides=True, repeats=5).parse_args()
     command = [prepared(), "-m", "peers.race", str(options.repeats), *options.overrides]
     sys.exit(subprocess.run(command, check=False, cwd=ROOT / "scripts").returncode)
 

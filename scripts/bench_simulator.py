@@ -1,32 +1,32 @@
-"""How far the compiled combat simulator is from a kernel written by hand, and from eager torch.
+"""Compare the compiled combat simulator with a kernel written by hand, and with eager torch.
 
     .venv/bin/python scripts/bench_simulator.py [--sizes 1024 4096 16384] [--repeats 15] [--no-cold]
 
-The kernel is scripts/combat_kernel.c, compiled here by gcc with the constants of conf/env/combat.yaml and
+The kernel is scripts/kernels/combat.c, compiled here by gcc with the constants of conf/env/combat.yaml and
 checked against the eager simulator before anything is timed. All three run one decision of one against one on
 one thread, in turns, and processor time is counted, so that a busy machine spoils little; read the ratios.
 """
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from combat_kernel import Kernel, check_agreement, random_opening, random_orders
+from kernels.combat import Kernel, check_agreement, random_opening, random_orders
 from navrl.config.compose import build, compose
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.state import Action, CombatParams, CombatState
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 from navrl.run.device import prepare_process
+from timing import alternate, median, parser
 
 REQUIRED_RATIO, AIMED_RATIO = 0.2, 0.5  # of the kernel's time to the compiled simulator's
 REQUIRED_COLD_S = 30.0
@@ -42,7 +42,7 @@ class CompiledDecision:
         self._decide = Compiled(self._decide_eager, "on")
 
     def __call__(self, state: Packed, action: Action) -> Packed:
-        """The state after, and the events."""
+        """Return the state after, and the events."""
         return self._decide(state, action)
 
     def _decide_eager(self, packed: Packed, action: Action) -> Packed:
@@ -51,20 +51,20 @@ class CompiledDecision:
 
 
 def shipped_params() -> CombatParams:
-    """The constants of conf/env/combat.yaml."""
+    """Return the constants of conf/env/combat.yaml."""
     return build(compose("train", ["env=combat"]).env.sim).checked()
 
 
 @torch.no_grad()
 def measure(kernel: Kernel, params: CombatParams, num_envs: int, repeats: int) -> dict[str, float]:
-    """Median microseconds per decision of num_envs fights, some of them with missiles in the air."""
+    """Return median microseconds per decision of num_envs fights, some with missiles in the air."""
     draw = torch.Generator().manual_seed(0)
     state = random_opening(params, num_envs, draw)
     for _ in range(12):
         state, _ = advance(params, state, random_orders(num_envs, draw))
     action = random_orders(num_envs, draw)
     compiled, packed = CompiledDecision(params, state), pack(state)
-    return alternate(
+    return median_us(
         {
             "kernel": kernel.bound(state, action, observe=False),
             "kernel and observation": kernel.bound(state, action, observe=True),
@@ -75,33 +75,27 @@ def measure(kernel: Kernel, params: CombatParams, num_envs: int, repeats: int) -
     )
 
 
-def alternate(sections: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median microseconds of every section, measured in turns of about TURN_S.
-
-    Of the thread's processor time: what a neighbour takes from the core counts for nobody.
-    """
-    calls = {name: _calls(section) for name, section in sections.items()}
-    samples: dict[str, list[float]] = {name: [] for name in sections}
-    for _ in range(repeats):
-        for name, section in sections.items():
-            started = time.thread_time()
-            for _ in range(calls[name]):
-                section()
-            samples[name].append((time.thread_time() - started) / calls[name] * 1e6)
-    return {name: statistics.median(values) for name, values in samples.items()}
+def median_us(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return median microseconds of the thread's processor time, measured in turns of about TURN_S."""
+    calls = {name: _calls(function) for name, function in functions.items()}
+    turns = {name: partial(_repeat, calls[name], function) for name, function in functions.items()}
+    samples = alternate(turns, repeats)
+    return {name: median(times).thread / calls[name] * 1e6 for name, times in samples.items()}
 
 
-def _calls(section: Callable[[], object]) -> int:
-    """How many calls fill a turn; the first ones compile and warm."""
-    for _ in range(3):
-        started = time.thread_time()
-        section()
-        elapsed_s = time.thread_time() - started
+def _repeat(times: int, function: Callable[[], object]) -> None:
+    for _ in range(times):
+        function()
+
+
+def _calls(function: Callable[[], object]) -> int:
+    """Return the calls that fill a turn; the first ones compile and warm."""
+    elapsed_s = alternate({"": function}, repeats=1, warm=2)[""][0].thread
     return max(1, round(TURN_S / elapsed_s))
 
 
 def first_call_s(num_envs: int) -> float:
-    """Seconds of the first compiled decision, with whatever the compile cache holds."""
+    """Return seconds of the first compiled decision, with the compile cache as it is."""
     params, draw = shipped_params(), torch.Generator().manual_seed(0)
     state, action = random_opening(params, num_envs, draw), random_orders(num_envs, draw)
     decide, packed = CompiledDecision(params, state), pack(state)
@@ -111,7 +105,7 @@ def first_call_s(num_envs: int) -> float:
 
 
 def cold_call_s(num_envs: int) -> float:
-    """The same in a new process with an empty compile cache."""
+    """Return the same in a new process with an empty compile cache."""
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             [sys.executable, __file__, "--first-call", str(num_envs)],
@@ -124,13 +118,13 @@ def cold_call_s(num_envs: int) -> float:
 
 
 def verdict(value: float, required: float, *, at_least: bool) -> str:
-    """Whether a figure meets what is required."""
+    """Return a phrase that says whether a figure meets the requirement."""
     met = value >= required if at_least else value <= required
     return f"required {'>=' if at_least else '<='} {required:g}: {'met' if met else 'MISSED'}"
 
 
 def show(num_envs: int, times_us: dict[str, float]) -> None:
-    """One table for one size."""
+    """Print one table for one size."""
     print(f"\n{num_envs} envs{'us per decision':>37}{'ns per env':>14}")
     for name, value_us in times_us.items():
         print(f"  {name:<26}{value_us:16.1f}{value_us * 1e3 / num_envs:14.1f}")
@@ -140,24 +134,25 @@ def show(num_envs: int, times_us: dict[str, float]) -> None:
 
 
 def growth(results: dict[int, dict[str, float]]) -> dict[int, float]:
-    """Cost per env of the compiled simulator over its cost at the smallest size."""
+    """Return the cost per env of the compiled simulator over its cost at the smallest size."""
     per_env = {size: times_us["compiled"] / size for size, times_us in sorted(results.items())}
     return {size: cost / next(iter(per_env.values())) for size, cost in per_env.items()}
 
 
 def main() -> None:
     """Check, measure, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    options_parser = parser(__doc__, repeats=15)
+    options_parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1024, 4096, 16384], help="envs"
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 4096, 16384], help="envs")
-    parser.add_argument("--repeats", type=int, default=15, help="turns, of which the median counts")
-    parser.add_argument(
+    options_parser.add_argument(
         "--no-cold", action="store_true", help="skip the first call with an empty cache"
     )
-    parser.add_argument("--json", type=Path, help="write the figures here too")
-    parser.add_argument("--first-call", type=int, metavar="ENVS", help="print only its seconds")
-    options = parser.parse_args()
+    options_parser.add_argument("--json", type=Path, help="write the figures here too")
+    options_parser.add_argument(
+        "--first-call", type=int, metavar="ENVS", help="print only its seconds"
+    )
+    options = options_parser.parse_args()
     prepare_process(threads=1)
     if options.first_call:
         print(first_call_s(options.first_call))

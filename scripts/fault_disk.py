@@ -1,4 +1,4 @@
-"""A disk that is full at a random moment: the save fails by name, and what was there stays."""
+"""Disks that fail at a random moment: the save fails by name, and earlier checkpoints stay."""
 
 import contextlib
 import errno
@@ -17,15 +17,13 @@ from navrl.storage.checkpoint import checkpoint_files, verify_or_warn
 
 _OPERATIONS = ("open", "write", "fsync", "replace")
 _ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
-
-
-_MOST_BYTES = 24_000  # some more than a file of these has
+_MOST_BYTES = 24_000  # a little more than such a file has
 
 Fault = Callable[[random.Random], contextlib.AbstractContextManager[None]]
 
 
 class Failures(NamedTuple):
-    """What the failures have cost; all but the first three are to be 0."""
+    """Counts of losses by the failures; all but the first three have to be 0."""
 
     runs: int
     refused: int  # saves that raised OSError
@@ -38,7 +36,7 @@ class Failures(NamedTuple):
 
 @contextlib.contextmanager
 def full_disk(operation: str, nth: int, number: int, *, short: bool = False) -> Iterator[None]:
-    """From its nth call on, an operation of `os` fails with that errno; a short write writes half first."""
+    """Let an operation of `os` fail from its nth call on; a short write writes half first."""
     real: Callable[..., Any] = getattr(os, operation)
     calls = 0
 
@@ -60,7 +58,7 @@ def full_disk(operation: str, nth: int, number: int, *, short: bool = False) -> 
 
 @contextlib.contextmanager
 def file_limit(most_bytes: int) -> Iterator[None]:
-    """No file may grow beyond that: write() stops short, then fails with EFBIG (Python ignores SIGXFSZ)."""
+    """Limit the size of files: write() stops short, then fails with EFBIG (Python ignores SIGXFSZ)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:
@@ -70,7 +68,7 @@ def file_limit(most_bytes: int) -> Iterator[None]:
 
 
 def some_operation(rng: random.Random) -> contextlib.AbstractContextManager[None]:
-    """An operation of `os` that fails from some call on."""
+    """Draw an operation of `os` that fails from some call on."""
     operation = rng.choice(_OPERATIONS)
     nth = rng.randrange(1, 12) if operation == "write" else rng.randrange(1, 4)
     short = operation == "write" and rng.random() < 0.5
@@ -78,12 +76,12 @@ def some_operation(rng: random.Random) -> contextlib.AbstractContextManager[None
 
 
 def some_limit(rng: random.Random) -> contextlib.AbstractContextManager[None]:
-    """A limit of the system: mostly within the file, sometimes not even a pointer fits."""
+    """Draw a limit of the system: mostly within the file, sometimes not even a pointer fits."""
     return file_limit(rng.randrange(_MOST_BYTES) if rng.random() < 0.9 else rng.randrange(200))
 
 
 def meet(count: int, place: Path, make: Callable[[Path], Any], fault: Fault, seed: int) -> Failures:
-    """`count` savers, each of which meets such a fault in its third save."""
+    """Let `count` savers meet such a fault in their third save."""
     rng = random.Random(seed)
     totals = dict.fromkeys(Failures._fields[1:], 0)
     for run in range(count):
@@ -106,12 +104,12 @@ def _one(
             totals["unhurt"] += 1
         except OSError:
             totals["refused"] += 1
-        except Exception:  # noqa: BLE001 (to be counted is all that can happen to it)
+        except Exception:  # noqa: BLE001 (any other exception is counted)
             totals["other"] += 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = {path.name: verify_or_warn(path) for path in checkpoint_files(saver.directory)}
-    intact = {name for name, facts in found.items() if facts is not None}
+    intact = {name for name, info in found.items() if info is not None}
     totals["damaged"] += len(found) - len(intact)
     kept = len(intact & before) + (len(intact) > len(intact & before))
     totals["lost"] += max(0, 2 - kept)  # keep_last=2: one may go once the third is there
@@ -123,7 +121,7 @@ def _one(
 
 
 def _save(saver: Any, step: int) -> None:
-    """A save that is on the disk when this returns."""
+    """Save, and wait until it is on the disk."""
     saver.save({"agent": torch.full((4096,), float(step))}, frames=step, score=None)
     saver.flush()
 

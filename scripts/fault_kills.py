@@ -1,8 +1,13 @@
-"""kill -9 at random moments of saving: what is on disk is whole, and no older than the last finished save."""
+"""kill -9 at random moments, of savers and of whole trainings.
+
+The files on the disk stay whole and are no older than the last finished save. After the same command again a
+run ends with the bits of a run that was never killed.
+"""
 
 import os
 import random
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -10,21 +15,37 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from hydra.core.global_hydra import GlobalHydra
 
+import navrl.train
+from navrl.loggers.jsonl import read_metrics
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import load
+from navrl.storage.compare import differences
 from navrl.storage.find import find
 from navrl.storage.saver import CheckpointSaver
 
 _TENSORS, _FLOATS = 4, 65_536  # 1 MB
+_RUN = (
+    *(
+        "experiment=debug",
+        "logger=none",
+        "console=none",
+        "eval_opponents=[]",
+        "env.sim.tick_s=0.25",
+    ),
+    *("checkpoint=async", "checkpoint.save_every=1", "resume=auto"),
+)
+_UNTIMED = ("time/", "memory/", "saver/")
+_TIMEOUT_S = 120.0
 
 
 class Kills(NamedTuple):
-    """What the kills have shown; all but the first three are to be 0."""
+    """Counts of faults after the kills; all but the first three have to be 0."""
 
     kills: int
-    mid_save: int  # so many of them came while a save was under way
-    saves: int  # finished in all
+    mid_save: int  # kills while a save was under way
+    saves: int  # finished saves
     unreadable: int  # nothing intact, although a save had finished
     damaged: int  # a file under a final name that is not whole
     lost: int  # older than the last finished save
@@ -33,7 +54,7 @@ class Kills(NamedTuple):
 
 
 def sync_saver(directory: Path) -> Any:
-    """checkpoint=sync."""
+    """Return checkpoint=sync."""
     return CheckpointSaver(
         directory=directory,
         keep_last=2,
@@ -45,7 +66,7 @@ def sync_saver(directory: Path) -> Any:
 
 
 def async_saver(directory: Path) -> Any:
-    """checkpoint=async."""
+    """Return checkpoint=async."""
     return AsyncSaver(
         directory=directory,
         keep_last=2,
@@ -61,7 +82,7 @@ def async_saver(directory: Path) -> Any:
 def kill_savers(
     count: int, run: Path, make: Callable[[Path], Any], seed: int, longest_s: float = 0.1
 ) -> Kills:
-    """Kill `count` processes within `longest_s` after their first save began; each goes on after the last."""
+    """Kill `count` processes within `longest_s` after their first save began; each continues the last."""
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     rng = random.Random(seed)
     last = mid_save = saves = 0
@@ -79,7 +100,7 @@ def kill_savers(
 
 
 def _killed(make: Callable[[Path], Any], directory: Path, last: int, delay_s: float) -> list[bytes]:
-    """What a child said of its saves (b: begun, d: durable) until it was killed."""
+    """Return the reports of a child about its saves (b: begun, d: durable) until it was killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -108,7 +129,7 @@ def _save_for_ever(saver: Any, step: int, pipe: int) -> None:
 
 
 def _examine(run: Path, acknowledged: int, begun: int, faults: dict[str, int]) -> int:
-    """Count what is wrong in the directory; the step of its newest checkpoint."""
+    """Count the faults in the directory; return the step of its newest checkpoint."""
     directory = run / "checkpoints"
     faults["leftovers"] += len(list(directory.glob(".*.tmp"))) > 1
     if not list(directory.glob("step_*")):
@@ -126,3 +147,83 @@ def _examine(run: Path, acknowledged: int, begun: int, faults: dict[str, int]) -
     faults["lost"] += not acknowledged <= step <= begun
     faults["torn"] += not all(bool((tensor == step).all()) for tensor in state["agent"])
     return step
+
+
+class Cycles(NamedTuple):
+    """Counts of the differences between killed runs and a whole one."""
+
+    kills: int
+    runs: int  # whole runs, each killed a few times
+    different_leaves: int
+    different_rows: int
+    seconds_per_cycle: float
+
+
+def kill_training(count: int, place: Path, seed: int, iterations: int = 24) -> Cycles:
+    """Kill a training `count` times and start the same command again each time."""
+    torch.set_num_threads(1)  # OpenMP does not survive a fork
+    rng = random.Random(seed)
+    total = f"total_frames={128 * iterations}"
+    began = time.perf_counter()
+    if _child(place / "whole", total, None) != 0:
+        raise RuntimeError("the run without kills has failed")
+    iteration_s = (time.perf_counter() - began) / iterations
+    began, kills, runs, leaves, rows = time.perf_counter(), 0, 0, 0, 0
+    while kills < count:
+        run, code = place / f"killed{runs}", -signal.SIGKILL
+        while code != 0:
+            delay_s = rng.uniform(0.0, 8.0 * iteration_s) if kills < count else None
+            code = _child(run, total, delay_s)
+            kills += code == -signal.SIGKILL
+            if code not in (0, -signal.SIGKILL):
+                raise RuntimeError(f"{run}: exit code {code}")
+        runs += 1
+        leaves += len(differences(_state(run), _state(place / "whole")))
+        rows += _rows(run) != _rows(place / "whole")
+    return Cycles(kills, runs, leaves, rows, (time.perf_counter() - began) / max(kills, 1))
+
+
+def _child(run: Path, total: str, delay_s: float | None) -> int:
+    """Return the exit code of a training, killed `delay_s` after its first new checkpoint."""
+    before = _newest(run)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = _train(run, total)
+        finally:
+            os._exit(code)
+    until = time.monotonic() + _TIMEOUT_S
+    while delay_s is not None and _newest(run) == before and time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    if delay_s is not None:
+        time.sleep(delay_s)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _train(run: Path, total: str) -> int:
+    GlobalHydra.instance().clear()
+    sys.argv = ["navrl", *_RUN, total, f"hydra.run.dir={run}"]
+    try:
+        navrl.train.main()
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+def _newest(run: Path) -> str:
+    return max((path.name for path in run.glob("checkpoints/step_*.ckpt")), default="")
+
+
+def _state(run: Path) -> dict[str, Any]:
+    state = load(find(str(run), run.parent))
+    return {key: value for key, value in state.items() if key != "loggers"}
+
+
+def _rows(run: Path) -> list[dict[str, float]]:
+    found = read_metrics(run / "metrics.jsonl")
+    return [{k: v for k, v in row.items() if not k.startswith(_UNTIMED)} for row in found]

@@ -1,12 +1,11 @@
-"""Feeds the reader damaged and hostile files, with correct checksums so that they get far.
+"""Feed the reader damaged and hostile files, with correct checksums so that they reach the decoders.
 
     .venv/bin/python scripts/fuzz_container.py [--inputs 1000000] [--processes 2] [--seed 0]
 
-Every input must be read or refused as CorruptFile, within a second and with little memory. Exit code 1 if
-one was not; its seed is printed, and `--seed S --inputs 1 --processes 1` repeats it.
+Every input must be read or refused as CorruptFile, within a second and with little memory. The exit code is 1
+if one was not; its seed is printed, and `--seed S --inputs 1 --processes 1` repeats it.
 """
 
-import argparse
 import copy
 import hashlib
 import json
@@ -34,8 +33,9 @@ from navrl.storage.codec import CODECS, FILTERS
 from navrl.storage.container import CorruptFile
 from navrl.storage.header import DTYPES
 from navrl.storage.rollouts import RolloutStorage, load_rollout
+from timing import parser
 
-MAX_BYTES = 4 << 20  # what the reader is told to accept
+MAX_BYTES = 4 << 20  # that the reader accepts
 MAX_GROWTH_BYTES = 64 << 20  # of the process while it reads
 MAX_SECONDS = 1.0
 WORDS = [*DTYPES, *CODECS, *FILTERS, "", "zstd", "\ud800", "0" * 64]
@@ -52,12 +52,12 @@ class Sample(NamedTuple):
 
 
 def main() -> int:
-    """Print the figures; 1 if any input was neither read nor refused as it should."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--inputs", type=int, default=1_000_000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    """Print the figures; return 1 if any input was neither read nor refused as it should."""
+    options_parser = parser(__doc__)
+    options_parser.add_argument("--inputs", type=int, default=1_000_000)
+    options_parser.add_argument("--processes", type=int, default=2)
+    options_parser.add_argument("--seed", type=int, default=0)
+    options = options_parser.parse_args()
     share = -(-options.inputs // options.processes)
     starts = [options.seed + share * i for i in range(options.processes)]
     began = time.monotonic()
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def fuzz(first: int, count: int) -> tuple[Counter[str], float, int, list[str]]:
-    """Outcomes, the longest time, the growth of memory, and what went wrong."""
+    """Return outcomes, the longest time, the growth of memory, and the failures."""
     torch.set_num_threads(1)
     samples = make_samples()
     descriptor = os.memfd_create("fuzz")
@@ -86,7 +86,7 @@ def fuzz(first: int, count: int) -> tuple[Counter[str], float, int, list[str]]:
     slowest = 0.0
     for sample in samples:
         store(descriptor, build(sample.header, sample.payload))
-        sample.read(path)  # everything that is imported late
+        sample.read(path)  # imports everything that is imported late
     before = limit_memory()
     for seed in range(first, first + count):
         dice = random.Random(seed)
@@ -98,7 +98,7 @@ def fuzz(first: int, count: int) -> tuple[Counter[str], float, int, list[str]]:
             outcome = "read"
         except CorruptFile as error:
             outcome = f"refused: {error.part.partition(' ')[0]}"
-        except BaseException as error:  # noqa: BLE001 (that there is none is the claim)
+        except BaseException as error:  # noqa: BLE001 (any other exception is a failure)
             outcome = f"FAILED: {type(error).__name__}"
             failures.append(f"seed {seed}: {type(error).__name__}: {error!s:.200}")
         seconds = time.perf_counter() - began
@@ -110,7 +110,7 @@ def fuzz(first: int, count: int) -> tuple[Counter[str], float, int, list[str]]:
 
 
 def limit_memory() -> int:
-    """Let an allocation that is far too large fail; the highest memory so far."""
+    """Let an allocation that is far too large fail; return the highest memory so far."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * os.sysconf("SC_PAGE_SIZE") + MAX_GROWTH_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
@@ -118,7 +118,7 @@ def limit_memory() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process ever had."""
+    """Return the most memory that this process ever had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -129,7 +129,7 @@ def store(descriptor: int, content: bytes) -> None:
 
 
 def make_samples() -> list[Sample]:
-    """Small files with every codec, filter, layout and kind of tensor."""
+    """Make small files with every codec, filter, layout and kind of tensor."""
     generator = torch.Generator().manual_seed(0)
     walk = torch.randn(6, 8, 5, generator=generator).round().cumsum(1)
     codings = [Coding("lz4", name, axis) for name in FILTERS for axis in (None, 1)]
@@ -159,14 +159,14 @@ def make_samples() -> list[Sample]:
 
 
 def taken_apart(path: Path, read: Callable[[Path], object]) -> Sample:
-    """The header and the payload of an intact file."""
+    """Return the header and the payload of an intact file."""
     content = path.read_bytes()
     header_len = int.from_bytes(content[8:16], "little")
     return Sample(json.loads(content[64 : 64 + header_len]), content[64 + header_len :], read)
 
 
 def mutated(sample: Sample, dice: random.Random) -> bytes:
-    """The file with one to three changes; mostly signed again, so that the checksums do not stop it."""
+    """Return the file with one to three changes; mostly signed again, to pass the checksums."""
     header, payload = json.loads(json.dumps(sample.header)), bytearray(sample.payload)
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
         kind = dice.randrange(4)
@@ -205,7 +205,7 @@ def change_json(node: Any, dice: random.Random) -> None:
 
 
 def change_row(table: Any, dice: random.Random) -> None:
-    """Something that a row may well say, of another tensor than the one it is about."""
+    """Put a plausible value into a row, or a value of another row."""
     if not isinstance(table, list) or not table:
         return
     row = dice.choice(table)
@@ -249,7 +249,7 @@ def change_bytes(content: bytearray, dice: random.Random) -> None:
 
 
 def build(header: dict[str, Any], payload: bytes, *, signed: bool = True) -> bytes:
-    """A file of these parts; signed means that all sizes and checksums that can be right are."""
+    """Return a file of these parts; signed means that all sizes and checksums that can be right are."""
     decoded = sign_blocks(header, payload) if signed else 960
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 64)
@@ -258,7 +258,7 @@ def build(header: dict[str, Any], payload: bytes, *, signed: bool = True) -> byt
 
 
 def sign_blocks(header: dict[str, Any], payload: bytes) -> int:
-    """Correct the checksums of the table as it is now; the bytes its tensors would have."""
+    """Correct the checksums of the table as it is now; return the bytes its tensors would have."""
     end = decoded = 0
     try:
         for _, dtype, shape, *_, stored in header["t"]:

@@ -1,6 +1,6 @@
-"""No-escape ranges by the space-time graph and by simulated shots, as the table of docs/spacetime.md.
+"""Print no-escape ranges by the space-time graph and by simulated shots: the table of docs/spacetime.md.
 
-python scripts/no_escape_table.py
+.venv/bin/python scripts/no_escape_table.py
 """
 
 import sys
@@ -16,6 +16,7 @@ from navrl.envs.combat.sim.prediction import LEFT, RIGHT, Steered, escape_line
 from navrl.envs.combat.sim.reach import reach_table
 from navrl.envs.combat.sim.spacetime import margins
 from navrl.envs.combat.sim.state import Action, CombatState, opening_state
+from timing import parser
 
 # Speed of the shooter and of the target, bearing of the target off the shooter's nose, and of the shooter
 # off the target's nose.
@@ -31,6 +32,7 @@ FLIGHT_S = 60
 
 def main() -> int:
     """Print the table."""
+    parser(__doc__).parse_args()
     params = build(compose("train", ["env=combat", "env.sim.decision_s=0.1"]).env.sim).checked()
     print("| shooter, m/s | target, m/s | target off the nose | shooter off its nose ", end="")
     print("| graph, km | simulated, km | graph / simulated |\n|---|---|---|---|---|---|---|")
@@ -45,7 +47,7 @@ def main() -> int:
 
 
 def opening(own: float, target: float, bearing_deg: float, aspect_deg: float) -> Motion:
-    """The shooter points along x, the target is at every range of RANGES_M; fields (2, N)."""
+    """Place the shooter along x and the target at every range of RANGES_M; fields (2, N)."""
     zero = torch.zeros_like(RANGES_M)
     bearing = torch.deg2rad(torch.tensor(bearing_deg))
     heading = torch.deg2rad(torch.tensor(bearing_deg + 180.0 - aspect_deg))
@@ -59,14 +61,14 @@ def opening(own: float, target: float, bearing_deg: float, aspect_deg: float) ->
 
 
 def caught_by_graph(params: CombatParams, state: CombatState) -> torch.Tensor:
-    """Where the graph sees no way out."""
+    """Return the ranges (N,) at which the graph sees no way out."""
     target = Steered(aircraft(state, 1), state.aircraft.rudder[1], state.aircraft.throttle[1])
     found = margins(params, reach_table(params), aircraft(state, 0), target)
     return torch.maximum(found.left_m, found.right_m) < 0.0
 
 
 def hit(params: CombatParams, state: CombatState, side: float) -> torch.Tensor:
-    """Where a missile hits a target that flies the escape line to one side."""
+    """Return the ranges (N,) at which a missile hits a target that flies the escape line to one side."""
     line = escape_line(params.fighter, aircraft(state, 1), aircraft(state, 0), side)
     found = torch.zeros_like(RANGES_M, dtype=torch.bool)
     throttle = torch.ones_like(state.aircraft.rudder)
@@ -81,7 +83,7 @@ def hit(params: CombatParams, state: CombatState, side: float) -> torch.Tensor:
 
 
 def longest(caught: torch.Tensor) -> float:
-    """The greatest range at which it is caught."""
+    """Return the greatest range at which it is caught."""
     return RANGES_M[caught].max().item()
 
 

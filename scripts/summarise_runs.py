@@ -1,31 +1,29 @@
-"""What several runs of one experiment say together.
+"""Summarise several runs of one experiment.
 
-Final evaluations with the interval over seeds, the mean of a metric in each quarter of training, how long it
-took until it stayed above a threshold, and how memory grew.
+Prints final evaluations with the interval over seeds, the mean of a metric in each quarter of training, the
+time until it stayed above a threshold, and the growth of memory.
 
     .venv/bin/python scripts/summarise_runs.py multirun/combat-ppo/<sweep>/* [--threshold 0.8]
 """
 
-import argparse
 import json
 import statistics
 from pathlib import Path
 
 from navrl.loggers.jsonl import read_metrics
 from navrl.run.intervals import mean_interval
+from timing import parser
 
 WARM = 20  # iterations in which allocators and caches fill
 
 
 def main() -> None:
     """Print one row per run, then means with 95 % intervals over runs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--metric", default="episode/win")
-    parser.add_argument("--threshold", type=float, default=0.8)
-    options = parser.parse_args()
+    options_parser = parser(__doc__)
+    options_parser.add_argument("runs", nargs="+", type=Path)
+    options_parser.add_argument("--metric", default="episode/win")
+    options_parser.add_argument("--threshold", type=float, default=0.8)
+    options = options_parser.parse_args()
     columns: dict[str, list[float]] = {}
     for run in sorted(path for path in options.runs if (path / "metrics.jsonl").is_file()):
         row = {
@@ -44,7 +42,7 @@ def main() -> None:
 
 
 def reached(run: Path, metric: str, threshold: float) -> dict[str, float]:
-    """Seconds and frames after which the metric never fell below the threshold again."""
+    """Return seconds and frames after which the metric never fell below the threshold again."""
     seconds, since, frames = 0.0, 0.0, 0.0
     for row in read_metrics(run / "metrics.jsonl"):
         if "time/iteration" not in row:
@@ -56,7 +54,7 @@ def reached(run: Path, metric: str, threshold: float) -> dict[str, float]:
 
 
 def quarters(run: Path, metric: str) -> dict[str, float]:
-    """Means of the metric in the first, second, third and last quarter of the frames."""
+    """Return means of the metric in the first, second, third and last quarter of the frames."""
     rows = [row for row in read_metrics(run / "metrics.jsonl") if metric in row]
     frames = max((row["frames"] for row in rows), default=0.0)
     means = {}
@@ -69,7 +67,7 @@ def quarters(run: Path, metric: str) -> dict[str, float]:
 
 
 def memory_growth(run: Path) -> dict[str, float]:
-    """MiB of resident memory more for every 100 iterations, by a line through all but the first 20."""
+    """Return the growth of memory in MiB per 100 iterations, by a line through all but the first 20."""
     rows = [row for row in read_metrics(run / "metrics.jsonl") if row["iteration"] > WARM]
     if len(rows) < 2:
         return {}
@@ -80,7 +78,7 @@ def memory_growth(run: Path) -> dict[str, float]:
 
 
 def finals(run: Path) -> dict[str, float]:
-    """The final evaluation's win rates."""
+    """Return the final evaluation's win rates."""
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     return {
         name: value

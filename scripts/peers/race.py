@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import statistics
 import sys
-import time
 from collections.abc import Callable, Mapping
 
 import torch
@@ -13,6 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from navrl.run.device import prepare_process
 from peers.fights import Work, configuration, work_of
+from timing import alternate
 
 CONTESTANTS = ("navrl_ppo", "floor", "rsl_rl", "skrl", "stable_baselines3", "torchrl_stock")
 WARMING = 2  # turns
@@ -24,15 +24,18 @@ def main() -> None:
     prepare_process(threads=1)  # with the same allocator for all
     cfg = configuration(overrides)
     work = work_of(cfg)
-    with contextlib.redirect_stdout(sys.stderr):  # where some tell of their networks
+    with contextlib.redirect_stdout(sys.stderr):  # some print their networks
         iterate = {name: warmed(name, cfg, work) for name in CONTESTANTS}
-        seconds = alternate(iterate, repeats)
-    rates = {name: work.frames / each for name, each in seconds.items()}
+        samples = alternate(iterate, repeats)
+    rates = {
+        name: work.frames / torch.tensor([seconds.processor for seconds in times])
+        for name, times in samples.items()
+    }
     sys.stdout.write(table(work, rates))
 
 
 def warmed(name: str, cfg: DictConfig, work: Work) -> Callable[[], None]:
-    """What makes an iteration of this contestant, once it has made some of the right work."""
+    """Return the function that runs an iteration of this contestant, after warming and checking it."""
     torch.manual_seed(cfg.seed)
     iterate: Callable[[], None]
     iterate = importlib.import_module(f"peers.{name}").Contestant(cfg, work).iterate
@@ -44,7 +47,7 @@ def warmed(name: str, cfg: DictConfig, work: Work) -> Callable[[], None]:
 
 
 def gradient_steps(iterate: Callable[[], None]) -> int:
-    """How many it makes."""
+    """Return the number of gradient steps of an iteration."""
     made: list[object] = []
     hook = register_optimizer_step_post_hook(lambda *_: made.append(None))
     iterate()
@@ -52,19 +55,8 @@ def gradient_steps(iterate: Callable[[], None]) -> int:
     return len(made)
 
 
-def alternate(iterate: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, torch.Tensor]:
-    """Seconds of processor time of every repeat."""
-    seconds: dict[str, list[float]] = {name: [] for name in iterate}
-    for _ in range(repeats):
-        for name, once in iterate.items():
-            started = time.process_time()
-            once()
-            seconds[name].append(time.process_time() - started)
-    return {name: torch.tensor(values) for name, values in seconds.items()}
-
-
 def table(work: Work, rates: Mapping[str, torch.Tensor]) -> str:
-    """Frames per second of processor time, and how many times as fast as each navrl and the floor are."""
+    """Return frames per second of processor time, and their ratios to navrl and to the floor."""
     sizes = "-".join(map(str, work.hidden_sizes))
     lines = [
         f"{work.num_envs} envs x {work.steps} steps, {work.num_epochs} x {work.num_minibatches} minibatches, "
@@ -74,10 +66,10 @@ def table(work: Work, rates: Mapping[str, torch.Tensor]) -> str:
     ours, floor = rates["navrl_ppo"], rates["floor"]
     for name, rate in rates.items():
         values = rate.tolist()
-        told = f"{statistics.median(values):,.0f} ({min(values):,.0f} .. {max(values):,.0f})"
+        shown = f"{statistics.median(values):,.0f} ({min(values):,.0f} .. {max(values):,.0f})"
         ratios = (statistics.median((a / b).tolist()) for a, b in ((ours, rate), (rate, floor)))
         lines.append(
-            f"{name:<20}{told:>30}" + "".join(f"{ratio:>14.2f}" for ratio in ratios) + "\n"
+            f"{name:<20}{shown:>30}" + "".join(f"{ratio:>14.2f}" for ratio in ratios) + "\n"
         )
     return "".join(lines)
 

@@ -1,11 +1,11 @@
-"""The yardstick of drones that serve users: a C kernel that must serve the same users, and tell the same."""
+"""The yardstick of drones that serve users: a C kernel that must serve and observe the same."""
 
 import shutil
 
 import pytest
 import torch
 
-from coverage_kernel import CoverageKernel
+from kernels.coverage import CoverageKernel
 from navrl.config.compose import build
 from navrl.envs.core.rewards import Transition
 from navrl.envs.coverage.sim.advance import advance, links_sinr_db, opening_state, served
@@ -56,8 +56,12 @@ def check_step(params, observation, reward, found, before, action):
 @needs_gcc
 @pytest.mark.parametrize(
     "overrides",
-    [(), (*(f"env.sim.{change}" for change in SMALL), "observation.cells=4")],
-    ids=["shipped", "small"],
+    [
+        pytest.param((), marks=pytest.mark.slow, id="shipped"),
+        pytest.param(
+            (*(f"env.sim.{change}" for change in SMALL), "observation.cells=4"), id="small"
+        ),
+    ],
 )
 def test_the_kernel_is_the_simulator(overrides):
     params, observation, reward = parts_of(*overrides)
@@ -74,6 +78,7 @@ def test_the_kernel_is_the_simulator(overrides):
     assert compared > 0.99 * STEPS * NUM_ENVS
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     params, observation, reward = parts_of()
@@ -87,6 +92,7 @@ def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     assert torch.equal(state.users.place, kept[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "override",
     [
@@ -98,5 +104,5 @@ def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     ],
 )
 def test_drones_the_kernel_is_not_written_for_are_refused(override):
-    with pytest.raises(SystemExit, match=r"change it or scripts/coverage_kernel.c$"):
+    with pytest.raises(SystemExit, match=r"change it or scripts/kernels/coverage.c$"):
         CoverageKernel(*parts_of(override))

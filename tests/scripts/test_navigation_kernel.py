@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
 
-from navigation_kernel import BLOCK, NavigationKernel, Outcome, under_way
+from kernels.navigation import BLOCK, NavigationKernel, Outcome, under_way
 from navrl.config.compose import build, compose
 from navrl.envs.navigation.env import NavigationEnv
 from navrl.envs.navigation.sim.advance import advance
@@ -95,8 +95,10 @@ def happened(before: NavigationState, after: NavigationState) -> dict[str, int]:
 
 
 @needs_gcc
-@pytest.mark.parametrize("shortcuts", [True, False])
-@pytest.mark.parametrize("name", ["navigation_compat", "navigation"])
+@pytest.mark.parametrize("shortcuts", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["navigation_compat", pytest.param("navigation", marks=pytest.mark.slow)]
+)
 def test_the_kernel_is_the_simulator(name, shortcuts):
     env, draw = small_env(name), torch.Generator().manual_seed(0)
     params, grid, worlds = env.params, env.worlds.grid, env.worlds.openings.worlds
@@ -118,6 +120,7 @@ def test_the_kernel_is_the_simulator(name, shortcuts):
     assert max(different.values()) <= 2e-3 * STEPS * ENVS, different
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize(
     "change", [{"frame": "current"}, {"near_range_m": 4.1}, {"decision_s": 0.0165}], ids=str
@@ -133,6 +136,7 @@ def test_another_constant_is_noticed(change):
     assert others(found, after, events.near).total() > 0
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     env, draw = small_env("navigation"), torch.Generator().manual_seed(3)
@@ -145,6 +149,7 @@ def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     assert all(torch.equal(a, b) for a, b in zip(inputs, tree_leaves(state), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -153,19 +158,5 @@ def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     ],
 )
 def test_a_flight_the_kernel_is_not_written_for_is_refused(change, named):
-    with pytest.raises(SystemExit, match=rf"^{named}; .*or scripts/navigation_kernel.c$"):
+    with pytest.raises(SystemExit, match=rf"^{named}; .*or scripts/kernels/navigation.c$"):
         made(small_env("navigation_compat"), **change)
-
-
-def test_without_gcc_there_is_one_plain_sentence(monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SystemExit, match=r"^gcc is not installed; .*install gcc$"):
-        made(small_env("navigation_compat"))
-
-
-@needs_gcc
-def test_a_size_that_is_not_whole_blocks_is_refused():
-    env = small_env("navigation_compat")
-    state = tree_map(lambda leaf: leaf[..., 1:], env.navigation_state)
-    with pytest.raises(SystemExit, match="change --num-envs"):
-        made(env).bound(state, torch.zeros(3, ENVS - 1))

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import fault_campaign
-import fault_damage
 import fault_kills
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import checkpoint_files, load, verify_or_warn
@@ -137,7 +136,7 @@ def test_flips_find_the_missing_checksum(tmp_path):
     path = tmp_path / "unchecked"
     broken.write_unchecked(path, {"agent": [torch.randn(64, 64), torch.arange(100)]})
     assert len(broken.read_unchecked(path)["agent"]) == 2
-    found = fault_damage.flip_bits(path, 100, 0, broken.read_unchecked)
+    found = fault_campaign.flip_bits(path, 100, 0, broken.read_unchecked)
     assert found.silent > 50
-    ours = fault_damage.flip_bits(fault_damage.sample(tmp_path / "ours"), 100, 0)
+    ours = fault_campaign.flip_bits(fault_campaign.sample(tmp_path / "ours"), 100, 0)
     assert ours == (100, 100, 0, 0)

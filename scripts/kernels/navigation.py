@@ -1,4 +1,4 @@
-"""The kernel of navigation_kernel.c: compiled by gcc, called on the simulator's tensors."""
+"""The kernel of navigation.c: compiled by gcc, called on the simulator's tensors."""
 
 import math
 from itertools import chain
@@ -21,18 +21,18 @@ from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
 BLOCK, WINDOW = 64, 16  # envs at a time, and neighbouring rays, as in the kernel
 STATE_LEAVES = 39  # tensors of a NavigationState that the kernel knows
 NO_LIMIT_M = 1e30
-KERNEL = Path(__file__).with_name("navigation_kernel.c")
+KERNEL = Path(__file__).with_name("navigation.c")
 
 
 class Outcome(NamedTuple):
-    """What one call of the kernel fills."""
+    """The tensors that one call of the kernel fills."""
 
     state: NavigationState
     near: NearObstacles
 
 
 class NavigationKernel:
-    """scripts/navigation_kernel.c, compiled for these constants and for tables of this size."""
+    """scripts/kernels/navigation.c, compiled for these constants and for tables of this size."""
 
     def __init__(
         self, params: NavigationParams, grid: Grid, worlds: Worlds, *, shortcuts: bool
@@ -46,12 +46,12 @@ class NavigationKernel:
         self._advance = library.advance
 
     def bound(self, state: NavigationState, command: Tensor) -> Bound[Outcome]:
-        """One decision from this state with velocities (3, N), ready to be called."""
+        """Return a call for one decision from this state with velocities (3, N)."""
         num_envs, leaves = command.shape[-1], len(tree_leaves(state))
         if num_envs % BLOCK or leaves != STATE_LEAVES:
             raise SystemExit(
                 f"{num_envs} envs with {leaves} tensors in NavigationState; the kernel knows multiples of "
-                f"{BLOCK} envs and {STATE_LEAVES} tensors; change --num-envs or scripts/navigation_kernel.c"
+                f"{BLOCK} envs and {STATE_LEAVES} tensors; change --num-envs or scripts/kernels/navigation.c"
             )
         state = tree_map(Tensor.contiguous, state)
         rows = (self._near_count, num_envs)
@@ -74,7 +74,7 @@ class NavigationKernel:
 def under_way(
     params: NavigationParams, state: NavigationState, draw: torch.Generator
 ) -> tuple[NavigationState, Tensor]:
-    """The state with drones and moving obstacles anywhere on their ways, and commands (3, N).
+    """Return the state with drones and moving obstacles anywhere on their ways, and commands (3, N).
 
     At the start many drones are outside of the field, where there is nothing to see.
     """
@@ -92,7 +92,7 @@ def under_way(
 
 
 def _room(state: NavigationState) -> NavigationState:
-    """A state for the outcome: what no decision changes is the input's own."""
+    """Return a state for the outcome; tensors that no decision changes are the input's own."""
     drone, obstacles, tally = state.drone, state.obstacles, state.tally
     changing = (state.decision, drone, obstacles._replace(home=()), state.static_gap_m, state.scans)
     decision, drone, moved, static_gap_m, scans = tree_map(torch.empty_like, changing)
@@ -122,17 +122,17 @@ def _check_known(params: NavigationParams) -> None:
         if value != only:
             raise SystemExit(
                 f"env.sim.{name} = {value}; the kernel knows {only} only; "
-                "change that or scripts/navigation_kernel.c"
+                "change that or scripts/kernels/navigation.c"
             )
     if params.lidar.beams < WINDOW:
         raise SystemExit(
             f"env.sim.lidar.beams = {params.lidar.beams}; the kernel knows {WINDOW} or more; "
-            "change that or scripts/navigation_kernel.c"
+            "change that or scripts/kernels/navigation.c"
         )
 
 
 def _macros(params: NavigationParams, grid: Grid, worlds: Worlds) -> dict[str, float]:
-    """Every constant, so that gcc folds it in."""
+    """Return every constant."""
     drone = params.drone
     assert isinstance(drone, SecondOrder)
     side_m = NO_LIMIT_M if params.side_limit_m is None else params.side_limit_m

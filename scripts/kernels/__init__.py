@@ -1,4 +1,4 @@
-"""Yardsticks in C: how they are compiled by gcc and called on tensors."""
+"""Simulators in C as yardsticks: compile them with gcc and call them on tensors."""
 
 import ctypes
 import platform
@@ -17,7 +17,7 @@ if platform.machine() == "x86_64":
 
 
 def compiled(source: Path, macros: Mapping[str, float], flags: Sequence[str] = ()) -> ctypes.CDLL:
-    """The library of this source, with every constant as a macro, so that they are folded in."""
+    """Return the library of this source, with every constant as a macro that gcc folds in."""
     command = ["gcc", "-O3", "-march=native", *flags, "-shared", "-fPIC"]
     command.append("-nostartfiles")  # where gcc 12 sets all of Python to flush its smallest numbers
     command += [f"-D{name}={_literal(value)}" for name, value in macros.items()]
@@ -37,7 +37,7 @@ def _literal(value: float) -> str:
 
 
 class Bound(Generic[Outcome]):
-    """One call of a kernel; each overwrites the outcome of the one before.
+    """A call of a kernel with fixed arguments; each call overwrites the outcome of the one before.
 
     An argument is a tensor, a number, or tensors, which become an array of pointers: a struct of them.
     """
@@ -48,7 +48,7 @@ class Bound(Generic[Outcome]):
         self._arguments = [_argument(value) for value in arguments]
 
     def __call__(self) -> Outcome:
-        """What the kernel makes of the inputs."""
+        """Run the kernel and return its outcome."""
         self._function(*self._arguments)
         return self._outcome
 

@@ -5,14 +5,16 @@ import shutil
 import pytest
 import torch
 
-from grid_kernel import GridKernel
+from kernels.alice_and_bob import GridKernel
 from navrl.envs.alice_and_bob.sim import GridParams, advance, everything, opening_state, window
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
 
 
 @needs_gcc
-@pytest.mark.parametrize("params", [GridParams(2, 8, 100), GridParams(3, 3, 100)])
+@pytest.mark.parametrize(
+    "params", [GridParams(2, 8, 100), pytest.param(GridParams(3, 3, 100), marks=pytest.mark.slow)]
+)
 def test_the_kernel_is_the_simulator(params):
     draw, gained = torch.Generator().manual_seed(0), 0
     kernel = GridKernel(params)

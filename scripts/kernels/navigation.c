@@ -1,7 +1,7 @@
 /* One decision of n drones, written by hand: the yardstick of navrl/envs/navigation/sim/advance.py.
  *
- * The rules and formulas of navrl/sims for the second-order drone, without delays and without a shield, in the
- * cheapest form that float32 cannot tell from theirs. navigation_kernel.py compiles it, with the constants of
+ * The rules and formulas of navrl/envs/navigation/sim for the second-order drone, without delays and without a shield, in the
+ * cheapest form that float32 cannot tell from theirs. navigation.py compiles it, with the constants of
  * conf/env/navigation*.yaml as macros. What the simulator leaves as it was is not written again.
  *
  * A moving obstacle draws a goal only when it needs one. With SHORTCUTS, which tensors cannot take, the empty

@@ -1,7 +1,7 @@
 /* One decision of n duels, written by hand: the yardstick for the compiled simulator.
  *
- * The rules and the formulas of navrl/sims for one aircraft and one missile on each side, in the cheapest
- * form that float32 cannot tell from theirs. combat_kernel.py compiles it, with the constants of
+ * The rules and the formulas of navrl/envs/combat/sim for one aircraft and one missile on each side, in the cheapest
+ * form that float32 cannot tell from theirs. combat.py compiles it, with the constants of
  * conf/env/combat.yaml as macros, and checks it against the simulator.
  *
  * A block of envs goes through a whole decision before the next one begins, so all ticks run in the first
@@ -10,7 +10,7 @@
  */
 #include <stdint.h>
 
-enum { BLOCK = 64, SIDES = 2, BODIES = 4 }; /* bodies: both aircraft, then the missile of each */
+enum { BLOCK = 64, SIDES = 2, VEHICLES = 4 }; /* vehicles: both aircraft, then the missile of each */
 
 #define LANES _Pragma("omp simd") for (int j = 0; j < BLOCK; j++)
 #define SIDE for (int side = 0; side < SIDES; side++)
@@ -43,10 +43,10 @@ typedef struct {
 
 /* A block on its way through a decision; flags are 0 or 1 and as wide as a float. */
 typedef struct {
-    float x[BODIES][BLOCK], y[BODIES][BLOCK], cos[BODIES][BLOCK], sin[BODIES][BLOCK];
-    float speed[BODIES][BLOCK];
-    float bend[BODIES][BLOCK]; /* curvature of the tick's arc, 1/m */
-    float path[BODIES][BLOCK]; /* its length, 0 for who does not move */
+    float x[VEHICLES][BLOCK], y[VEHICLES][BLOCK], cos[VEHICLES][BLOCK], sin[VEHICLES][BLOCK];
+    float speed[VEHICLES][BLOCK];
+    float bend[VEHICLES][BLOCK]; /* curvature of the tick's arc, 1/m */
+    float path[VEHICLES][BLOCK]; /* its length, 0 for who does not move */
     float drag[SIDES][BLOCK], stretch[SIDES][BLOCK], push[SIDES][BLOCK]; /* of an aircraft: */
     float keep[SIDES][BLOCK], gain[SIDES][BLOCK];                        /* see order() */
     float ahead_x[SIDES][BLOCK], ahead_y[SIDES][BLOCK];                  /* missile to target */
@@ -181,17 +181,17 @@ STAGE void push_missiles(Block *restrict b)
 /* Everybody along the chord of the arc, and the heading round by its angle. */
 STAGE void turn(Block *restrict b)
 {
-    for (int body = 0; body < BODIES; body++) LANES {
-        float cos = b->cos[body][j], sin = b->sin[body][j], path = b->path[body][j];
-        float half = 0.5f * b->bend[body][j] * path, h = half * half;
+    for (int vehicle = 0; vehicle < VEHICLES; vehicle++) LANES {
+        float cos = b->cos[vehicle][j], sin = b->sin[vehicle][j], path = b->path[vehicle][j];
+        float half = 0.5f * b->bend[vehicle][j] * path, h = half * half;
         float sinc = 1.0f - h * (1.0f / 6 - h * (1.0f / 120));
         float cos_h = 1.0f - h * (1.0f / 2 - h * (1.0f / 24)), sin_h = half * sinc;
         float cos_mid = cos * cos_h - sin * sin_h, sin_mid = sin * cos_h + cos * sin_h;
-        b->x[body][j] += path * sinc * cos_mid;
-        b->y[body][j] += path * sinc * sin_mid;
+        b->x[vehicle][j] += path * sinc * cos_mid;
+        b->y[vehicle][j] += path * sinc * sin_mid;
         /* The old heading mirrored at the middle one: two operations fewer than another rotation. */
-        b->cos[body][j] = 2.0f * cos_h * cos_mid - cos;
-        b->sin[body][j] = 2.0f * cos_h * sin_mid - sin;
+        b->cos[vehicle][j] = 2.0f * cos_h * cos_mid - cos;
+        b->sin[vehicle][j] = 2.0f * cos_h * sin_mid - sin;
     }
 }
 
@@ -224,16 +224,16 @@ STAGE void strike(Block *restrict b)
 
 STAGE void store(Block *restrict b, State out, Events e, long n, long k)
 {
-    for (int body = 0; body < BODIES; body++) {
-        const Motion to = body < SIDES ? out.aircraft : out.missile;
+    for (int vehicle = 0; vehicle < VEHICLES; vehicle++) {
+        const Motion to = vehicle < SIDES ? out.aircraft : out.missile;
         LANES {
-            long p = body % SIDES * n + k + j;
-            float cos = b->cos[body][j], sin = b->sin[body][j];
+            long p = vehicle % SIDES * n + k + j;
+            float cos = b->cos[vehicle][j], sin = b->sin[vehicle][j];
             float scale = 1.0f / __builtin_sqrtf(cos * cos + sin * sin);
-            to.x_m[p] = b->x[body][j], to.y_m[p] = b->y[body][j];
-            to.cos_heading[p] = b->cos[body][j] = cos * scale;
-            to.sin_heading[p] = b->sin[body][j] = sin * scale;
-            to.speed_mps[p] = b->speed[body][j];
+            to.x_m[p] = b->x[vehicle][j], to.y_m[p] = b->y[vehicle][j];
+            to.cos_heading[p] = b->cos[vehicle][j] = cos * scale;
+            to.sin_heading[p] = b->sin[vehicle][j] = sin * scale;
+            to.speed_mps[p] = b->speed[vehicle][j];
         }
     }
     SIDE {

@@ -1,4 +1,4 @@
-"""The kernel of coverage_kernel.c: compiled by gcc, called on the simulator's tensors."""
+"""The kernel of coverage.c: compiled by gcc, called on the simulator's tensors."""
 
 import math
 from pathlib import Path
@@ -15,23 +15,23 @@ from navrl.envs.coverage.sim.backhaul import NoBackhaul
 from navrl.envs.coverage.sim.params import CoverageParams
 from navrl.envs.coverage.sim.radio import LEAST_M, free_space_constant_db
 
-KERNEL = Path(__file__).with_name("coverage_kernel.c")
+KERNEL = Path(__file__).with_name("coverage.c")
 BLOCK = 16  # envs; the kernel takes whole blocks
 TERMS = ("coverage", "quality", "height")  # of the reward
 _QUALITY_SPAN_DB = 30.0
 
 
 class Outcome(NamedTuple):
-    """What one call of the kernel fills."""
+    """The tensors that one call of the kernel fills."""
 
     state: CoverageState
     reward: Tensor  # (1 + terms, N): the team's, and the part of every term
-    leaves: dict[str, Tensor]  # (n, ..., N): what every drone is told
-    critic: Tensor  # (state_size, N): what a centralised critic is told
+    leaves: dict[str, Tensor]  # (n, ..., N): the observation of every drone
+    critic: Tensor  # (state_size, N): the state for a centralised critic
 
 
 class CoverageKernel:
-    """scripts/coverage_kernel.c, compiled for these constants."""
+    """scripts/kernels/coverage.c, compiled for these constants."""
 
     def __init__(
         self, params: CoverageParams, observation: Histogram, reward: SharedReward
@@ -49,7 +49,7 @@ class CoverageKernel:
             if value != expected:
                 raise SystemExit(
                     f"{name} = {value}; the kernel knows {expected} only; "
-                    "change it or scripts/coverage_kernel.c"
+                    "change it or scripts/kernels/coverage.c"
                 )
         observation.prepare(params, "cpu")
         reward.prepare(params, "cpu")
@@ -57,7 +57,7 @@ class CoverageKernel:
         self._step = compiled(KERNEL, _macros(params, observation, reward), FAST).step
 
     def bound(self, state: CoverageState, action: Tensor) -> Bound[Outcome]:
-        """One step from this state with actions (3, n, N), ready to be called."""
+        """Return a call for one step from this state with actions (3, n, N)."""
         drones, num_envs = state.service.load.shape
         if num_envs % BLOCK:
             raise SystemExit(

@@ -1,12 +1,12 @@
-"""The yardstick of the simulator: a C kernel that must be the same fight, and how far from it we are."""
+"""The yardstick of air combat: a C kernel that must play the same fight."""
 
 import shutil
 
 import pytest
 import torch
 
-from bench_simulator import growth, measure, shipped_params, verdict
-from combat_kernel import BLOCK, Kernel, check_agreement, random_opening, random_orders
+from bench_simulator import measure, shipped_params
+from kernels.combat import BLOCK, Kernel, check_agreement, random_opening, random_orders
 from navrl.envs.combat.sim.advance import advance
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
@@ -20,6 +20,7 @@ def test_the_kernel_is_the_simulator_in_decisions_with_launches_and_hits():
     assert seen["hit"] > 50
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize(
     "change",
@@ -32,6 +33,7 @@ def test_another_constant_is_noticed(change):
         check_agreement(Kernel(params._replace(**change)), params, decisions=50)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     params, draw = shipped_params(), torch.Generator().manual_seed(3)
@@ -49,41 +51,32 @@ def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     assert torch.equal(decide().state.aircraft.rounds, expected.aircraft.rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [{"model": "legacy"}, {"team_size": 2}, {"channels": 2}, {"decision_s": 0.25, "tick_s": 0.25}],
 )
 def test_a_fight_the_kernel_is_not_written_for_is_refused(change):
     with pytest.raises(
-        SystemExit, match=r"change conf/env/combat.yaml or scripts/combat_kernel.c$"
+        SystemExit, match=r"change conf/env/combat.yaml or scripts/kernels/combat.c$"
     ):
         Kernel(shipped_params()._replace(**change))
 
 
+@pytest.mark.slow
 def test_without_gcc_there_is_one_plain_sentence(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SystemExit, match=r"^gcc is not installed; .*install gcc$"):
         Kernel(shipped_params())
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_a_size_that_is_not_whole_blocks_is_refused():
     params, draw = shipped_params(), torch.Generator().manual_seed(3)
     state, action = random_opening(params, BLOCK + 1, draw), random_orders(BLOCK + 1, draw)
     with pytest.raises(SystemExit, match="change --sizes"):
         Kernel(params).bound(state, action, observe=False)
-
-
-def test_growth_is_cost_per_env_over_the_cost_at_the_smallest_size():
-    # 100 us / 1000 envs = 0.1; 600 / 4000 = 0.15
-    assert growth({4000: {"compiled": 600.0}, 1000: {"compiled": 100.0}}) == pytest.approx(
-        {1000: 1.0, 4000: 1.5}
-    )
-
-
-def test_verdict_says_met_or_missed():
-    assert verdict(0.2, 0.2, at_least=True) == "required >= 0.2: met"
-    assert verdict(31.0, 30.0, at_least=False) == "required <= 30: MISSED"
 
 
 @pytest.mark.slow

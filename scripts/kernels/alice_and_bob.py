@@ -1,4 +1,4 @@
-"""The kernel of grid_kernel.c: compiled by gcc, called on the simulator's tensors."""
+"""The kernel of alice_and_bob.c: compiled by gcc, called on the simulator's tensors."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from torch import Tensor
 from kernels import Bound, compiled
 from navrl.envs.alice_and_bob.sim import GridParams, GridState
 
-KERNEL = Path(__file__).with_name("grid_kernel.c")
-VIEW = 11  # numbers that an agent is told
+KERNEL = Path(__file__).with_name("alice_and_bob.c")
+VIEW = 11  # numbers in an agent's observation
 
 
 class Outcome(NamedTuple):
-    """What one call of the kernel fills."""
+    """The tensors that one call of the kernel fills."""
 
     state: GridState
     gained: Tensor  # bool (2, N)
@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
 
 
 class GridKernel:
-    """scripts/grid_kernel.c, compiled for these rules."""
+    """scripts/kernels/alice_and_bob.c, compiled for these rules."""
 
     def __init__(self, params: GridParams) -> None:
         self._params = params
@@ -31,7 +31,7 @@ class GridKernel:
         self._step = compiled(KERNEL, macros).step
 
     def bound(self, state: GridState, action: Tensor) -> Bound[Outcome]:
-        """One step from this state with actions int32 (A, N), ready to be called."""
+        """Return a call for one step from this state with actions int32 (A, N)."""
         num_agents, num_envs = state.row.shape
         cells = (self._params.size + 2) ** 2
         outcome = Outcome(

@@ -1,4 +1,4 @@
-"""The kernel of combat_kernel.c: compiled by gcc, called on the simulator's tensors, checked against it."""
+"""The kernel of combat.c: compiled by gcc, called on the simulator's tensors, checked against it."""
 
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +17,7 @@ from navrl.envs.combat.sim.state import Action, CombatParams, CombatState, Event
 BLOCK = 64  # envs; the kernel takes whole blocks
 LEAST_EVENTS = 20  # of every kind, else a check says nothing
 LONGEST_TICK_S = 0.1  # for which the kernel's series are as long as float32 needs
-KERNEL = Path(__file__).with_name("combat_kernel.c")
+KERNEL = Path(__file__).with_name("combat.c")
 _MOTION = tuple(f"motion.{name}" for name in Motion._fields)
 STATE_FIELDS = (  # in the order of State in the kernel
     *(
@@ -40,7 +40,7 @@ KNOWN = {  # what the kernel is written for
 
 
 class Outcome(NamedTuple):
-    """What one call of the kernel fills."""
+    """The tensors that one call of the kernel fills."""
 
     state: CombatState
     events: Events
@@ -48,30 +48,30 @@ class Outcome(NamedTuple):
 
 
 class Kernel:
-    """scripts/combat_kernel.c, compiled for these constants."""
+    """scripts/kernels/combat.c, compiled for these constants."""
 
     def __init__(self, params: CombatParams) -> None:
         for name, value in KNOWN.items():
             if getattr(params, name) != value:
                 raise SystemExit(
                     f"env.sim.{name} = {getattr(params, name)}; the kernel knows {value} only; "
-                    "change conf/env/combat.yaml or scripts/combat_kernel.c"
+                    "change conf/env/combat.yaml or scripts/kernels/combat.c"
                 )
         limited = params.fighter.max_load_g or params.missile.max_load_g
         if limited or params.dt_s > LONGEST_TICK_S:
             raise SystemExit(
                 f"load limit {limited} and a step of {params.dt_s} s; the kernel knows no limit and "
-                f"steps up to {LONGEST_TICK_S} s; change conf/env/combat.yaml or scripts/combat_kernel.c"
+                f"steps up to {LONGEST_TICK_S} s; change conf/env/combat.yaml or scripts/kernels/combat.c"
             )
         self._library = compiled(KERNEL, _macros(params), FAST)
 
     def bound(self, state: CombatState, action: Action, *, observe: bool) -> Bound[Outcome]:
-        """One decision on these very tensors, ready to be called."""
+        """Return a call for one decision on these very tensors."""
         num_envs, fields = state.decision.shape[0], len(tree_leaves(state))
         if num_envs % BLOCK or fields != len(STATE_FIELDS):
             raise SystemExit(
                 f"{num_envs} envs with {fields} fields in CombatState; the kernel knows multiples of "
-                f"{BLOCK} envs and {len(STATE_FIELDS)} fields; change --sizes or scripts/combat_kernel.c"
+                f"{BLOCK} envs and {len(STATE_FIELDS)} fields; change --sizes or scripts/kernels/combat.c"
             )
         function = self._library.decide_and_observe if observe else self._library.decide
         flags = (torch.empty_like(state.aircraft.alive) for _ in Events._fields)
@@ -99,9 +99,9 @@ def _macros(params: CombatParams) -> dict[str, float]:
         "SELF_DESTRUCT_SPEED_MPS": params.self_destruct_speed_mps,
         "LAUNCH_OFFSET_M": params.launch_offset_m,
     }
-    for name, body in (("FIGHTER", params.fighter), ("MISSILE", params.missile)):
+    for name, airframe in (("FIGHTER", params.fighter), ("MISSILE", params.missile)):
         for field in ("turn_radius_m", "thrust_mps2", "drag", "induced"):
-            numbers[f"{name}_{field.upper()}"] = getattr(body, field)
+            numbers[f"{name}_{field.upper()}"] = getattr(airframe, field)
     counts = {
         "TICKS": params.ticks,
         "BURN_TICKS": params.burn_ticks,
@@ -117,7 +117,7 @@ def _named(tree: object, names: tuple[str, ...]) -> list[Tensor]:
 
 
 def random_opening(params: CombatParams, num_envs: int, draw: torch.Generator) -> CombatState:
-    """Both anywhere within 20 km of the middle: some shots hit at once, some late, some never."""
+    """Place both anywhere within 20 km of the middle: some shots hit at once, some late, some never."""
     x_m, y_m = 40e3 * torch.rand(2, 2, num_envs, generator=draw) - 20e3
     heading = 6.2831853 * torch.rand(2, num_envs, generator=draw)
     speed_mps = 200.0 + 250.0 * torch.rand(2, num_envs, generator=draw)
@@ -125,14 +125,14 @@ def random_opening(params: CombatParams, num_envs: int, draw: torch.Generator) -
 
 
 def random_orders(num_envs: int, draw: torch.Generator) -> Action:
-    """Any rudder, mostly full throttle, a trigger pulled in three of ten decisions."""
+    """Draw any rudder, mostly full throttle, and a trigger pulled in three of ten decisions."""
     rudder, throttle, fire = torch.rand(3, 2, num_envs, generator=draw)
     throttle = torch.where(throttle < 0.7, 1.0, throttle)
     return Action((2.5 * rudder - 1.25).clamp(-1.0, 1.0), throttle, fire < 0.3)
 
 
 def check_agreement(kernel: Kernel, params: CombatParams, decisions: int = 200) -> dict[str, float]:
-    """Every decision from the simulator's own state; SystemExit where the kernel does something else.
+    """Compare every decision from the simulator's own state; raise SystemExit if the kernel differs.
 
     Where all flags and counts agree, and they must in all but 1 of 10,000 decisions (a pass at the hit
     radius), positions agree to 0.2 m, speeds to 0.1 m/s, headings and features to 1e-3.
@@ -162,13 +162,13 @@ def check_agreement(kernel: Kernel, params: CombatParams, decisions: int = 200) 
     if others > 1e-4 * decisions * num_envs or any(worst[name] > limits[name] for name in limits):
         raise SystemExit(
             f"the kernel is not the simulator: {others} of {decisions * num_envs} decisions differ, "
-            f"gaps {worst}, limits {limits}; change scripts/combat_kernel.c"
+            f"gaps {worst}, limits {limits}; change scripts/kernels/combat.c"
         )
     return {"decisions": decisions * num_envs, "other_outcome": others, **seen, **worst}
 
 
 def _different(found: Outcome, state: CombatState, events: Events) -> Tensor:
-    """Envs (N,) in which a flag or a count is not the same."""
+    """Return the envs (N,) in which a flag or a count differs."""
     pairs = [*zip(found.events, events, strict=True)]
     pairs += [(attrgetter(n)(found.state), attrgetter(n)(state)) for n in STATE_FIELDS]
     exact = [(a, b) for a, b in pairs if not b.is_floating_point()]
@@ -176,14 +176,14 @@ def _different(found: Outcome, state: CombatState, events: Events) -> Tensor:
 
 
 def _gaps(found: Outcome, state: CombatState, rows: Tensor) -> dict[str, Tensor]:
-    """Largest difference per env (N,)."""
+    """Return the largest difference per env (N,)."""
     gaps = {"feature": (found.rows - rows).abs().amax(0)}
     for field in Motion._fields:
         kind = {"x_m": "position_m", "y_m": "position_m", "speed_mps": "speed_mps"}.get(
             field, "heading"
         )
-        for who in ("aircraft", "missiles"):
-            a, b = (attrgetter(f"{who}.motion.{field}")(tree) for tree in (found.state, state))
+        for group in ("aircraft", "missiles"):
+            a, b = (attrgetter(f"{group}.motion.{field}")(tree) for tree in (found.state, state))
             gap = (a - b).abs().reshape(-1, a.shape[-1]).amax(0)
             gaps[kind] = torch.maximum(gaps.get(kind, gap), gap)
     return gaps

@@ -1,8 +1,8 @@
-/* One step of drones that serve users, its reward, and the histograms that are told after it, written by hand:
+/* One step of drones that serve users, its reward, and the histograms observed after it, written by hand:
  * the yardstick of navrl/envs/coverage/sim/advance.py and navrl/envs/coverage/observations.py.
  *
  * In free space, where a link has to be louder than all that disturbs it, only the nearest drone can serve a
- * user: so powers are never turned into decibels, and logarithms are taken of one link a user. A body lies in
+ * user: so powers are never turned into decibels, and logarithms are taken of one link a user. A point lies in
  * four cells, but adding a part to every cell, mostly 0, needs no addresses: all envs of a block do the same.
  *
  * A block of envs goes through the whole step before the next one begins, so all but its tensors stays in the
@@ -29,7 +29,7 @@ typedef struct {
     float *position, *load, *quality, *rate_mbps; /* of the drones */
     int32_t *step;
     float *reward;                       /* the team's, then its three parts */
-    float *own, *users, *mates, *critic; /* what is told */
+    float *own, *users, *mates, *critic; /* observations */
 } After;
 
 typedef float Row[BLOCK];
@@ -139,16 +139,16 @@ STAGE void settle(const Block *b, const Before *before, const After *after, long
     }
 }
 
-/* Soft counts of bodies on the cells around (x, y): along both axes a body belongs to a cell by what is left
+/* Soft counts of points on the cells around (x, y): along both axes a point belongs to a cell by what is left
  * of one cell's length between their middles. In 1/256 of a cell all sums are exact. */
-STAGE void count(const Row *body_x, const Row *body_y, int bodies, const float *x, const float *y, float cell_m,
+STAGE void count(const Row *at_x, const Row *at_y, int points, const float *x, const float *y, float cell_m,
                  float *cells, long n) {
     const float middle = 0.5f * (SIDE_CELLS - 1), fine = 256.0f, per_m = 1.0f / cell_m;
-    const float share = 1.0f / bodies / (fine * fine);
+    const float share = 1.0f / points / (fine * fine);
     Row sum[SIDE_CELLS][SIDE_CELLS] = {0};
-    EACH(m, bodies) LANES {
-        float column = within(-middle, (body_x[m][j] - x[j]) * per_m, middle) + middle;
-        float row = within(-middle, (body_y[m][j] - y[j]) * per_m, middle) + middle, part[SIDE_CELLS];
+    EACH(m, points) LANES {
+        float column = within(-middle, (at_x[m][j] - x[j]) * per_m, middle) + middle;
+        float row = within(-middle, (at_y[m][j] - y[j]) * per_m, middle) + middle, part[SIDE_CELLS];
         column = rintf(column * fine), row = rintf(row * fine);
         EACH(r, SIDE_CELLS) part[r] = positive(fine - fabsf(row - fine * r));
         EACH(c, SIDE_CELLS) {
@@ -159,7 +159,7 @@ STAGE void count(const Row *body_x, const Row *body_y, int bodies, const float *
     EACH(c, SIDE_CELLS) EACH(r, SIDE_CELLS) LANES cells[(c * SIDE_CELLS + r) * n + j] = sum[c][r][j] * share;
 }
 
-/* What every drone is told, and what a critic of the whole team is told. */
+/* Observations of every drone, and the state for a critic of the whole team. */
 STAGE void tell(const Block *b, const After *after, long n) {
     EACH(d, DRONES) {
         const float *x = b->at[0][d], *y = b->at[1][d], *z = b->at[2][d];

@@ -1,4 +1,4 @@
-// One step of Alice and Bob, and all that is told after it, written by hand: the yardstick of
+// One step of Alice and Bob, and all observations after it, written by hand: the yardstick of
 // navrl/envs/alice_and_bob/sim.py. Every array has the env axis last; AGENTS, SIZE are macros.
 
 #include <stdint.h>
