@@ -26,7 +26,7 @@ def load_league(path: Path, name: str) -> Payoff:
     payoff.load_state_dict(found["league"]["payoff"])
     if not any(map(payoff.games, payoff.players)):
         raise ConfigError(
-            f"league = {name}: nobody has played yet; expected a run that has reached its league; "
+            f"league = {name}: no games yet; expected a run that has reached its league; "
             "train it further"
         )
     return payoff

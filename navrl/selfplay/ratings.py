@@ -113,7 +113,7 @@ def bradley_terry(payoff: Payoff, *, prior_games: float = 1.0) -> dict[str, Rati
 
     The mean of every group is 1000 points. A player without games is nan within (-inf, inf).
 
-    Without a prior (`prior_games=0`) these are the most likely ratings, infinite when somebody
+    Without a prior (`prior_games=0`) these are the most likely ratings, infinite when a player
     has a perfect score. The prior is imagined draws: every player distributes half of
     `prior_games` over its opponents, in proportion to the games it had with each. It favours no
     level, and weighs the same in a small league as in a large one.

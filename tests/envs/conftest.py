@@ -69,7 +69,7 @@ def make_env(env_name):
 
 @pytest.fixture
 def rollout(env_name):
-    """What make_env() does under random_actions, for tests that only look at it."""
+    """A rollout of make_env() under random_actions, for tests that only read it."""
     return _played(env_name)
 
 

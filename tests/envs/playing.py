@@ -1,4 +1,4 @@
-"""Playing an env: rollouts of given actions, kept and compared to the last bit."""
+"""Rollouts of given actions, and comparisons to the last bit."""
 
 import torch
 from tensordict import TensorDict
@@ -25,14 +25,14 @@ def play(env, actions, root=None, step=None):
 
 
 def stacked(frames):
-    """What was played as one TensorDict (N, T), the following root under "then"."""
+    """Stack the frames to one TensorDict (N, T), the following root under "then"."""
     whole = torch.stack([frame for frame, _ in frames], 1)
     roots = [root.exclude("action", ("agents", "action")) for _, root in frames]
     return whole.set("then", torch.stack(roots, 1))
 
 
-def told(env, frames):
-    """What the policy was told that a number can say, one row (*frames, numbers) per leaf."""
+def observed(env, frames):
+    """Return the leaves of the observation that are no flags, as rows (*frames, numbers)."""
     group = () if isinstance(env.action_key, str) else env.action_key[:-1]
     found = frames[(*group, "observation")]
     size = frames.batch_dims

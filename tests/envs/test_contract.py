@@ -1,4 +1,4 @@
-"""What every env promises, checked on each line of ENVS."""
+"""The contract of all envs, checked on each line of ENVS."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torchrl.envs import EnvBase
 from torchrl.envs.utils import check_env_specs
 
 from tests.envs.conftest import ENDLESS, FEW_OPENINGS
-from tests.envs.playing import assert_same, play, random_actions, stacked, told
+from tests.envs.playing import assert_same, observed, play, random_actions, stacked
 
 
 def partial_reset(env, root, mask):
@@ -36,13 +36,13 @@ def test_masked_reset_leaves_other_envs_alone(make_env):
         torch.equal(a[..., ~mask], b[..., ~mask]) for a, b in zip(after, before, strict=True)
     )
     assert_same(fresh[~mask], root[~mask])
-    for leaf, rows in told(env, fresh).items():
-        assert (rows != told(env, root)[leaf])[mask].any(-1).all()
+    for leaf, rows in observed(env, fresh).items():
+        assert (rows != observed(env, root)[leaf])[mask].any(-1).all()
     follow_up = random_actions(env, 12, seed=1)
     masked, unmasked = (stacked(play(e, follow_up, root)) for e in (env, twin))
     assert_same(masked[~mask]["next"], unmasked[~mask]["next"])
-    for leaf, rows in told(env, masked["next"]).items():
-        assert not torch.equal(rows[mask], told(env, unmasked["next"])[leaf][mask])
+    for leaf, rows in observed(env, masked["next"]).items():
+        assert not torch.equal(rows[mask], observed(env, unmasked["next"])[leaf][mask])
 
 
 def test_masked_reset_begins_the_next_episode(make_env):
@@ -52,8 +52,8 @@ def test_masked_reset_begins_the_next_episode(make_env):
     twin.reset()
     second = twin.reset()  # a reset of everybody begins episode number 1
     begun = partial_reset(env, root, mask)
-    for leaf, rows in told(env, begun).items():
-        assert torch.equal(rows[mask], told(env, second)[leaf][mask])
+    for leaf, rows in observed(env, begun).items():
+        assert torch.equal(rows[mask], observed(env, second)[leaf][mask])
     lengths = begun["episode"][:, env.episode_keys.index("length")]
     assert lengths.tolist() == [0.0] + 7 * [5.0]
 
@@ -61,7 +61,7 @@ def test_masked_reset_begins_the_next_episode(make_env):
 def test_no_two_episodes_begin_alike(make_env, rollout, env_name):
     env = make_env()
     begun = rollout["next", "done"].squeeze(-1)
-    openings = [told(env, env.reset()), told(env, rollout["then"][begun])]
+    openings = [observed(env, env.reset()), observed(env, rollout["then"][begun])]
     rows = torch.cat([torch.cat(list(part.values()), -1) for part in openings])
     assert len(rows) > 3 * 8
     different = len(rows.unique(dim=0))
@@ -73,8 +73,8 @@ def test_terminal_observation_is_kept(make_env, rollout, env_name):
     done = frames["next", "done"].squeeze(-1)
     assert frames["next", "terminated"].any() != (env_name in ENDLESS)
     assert frames["next", "truncated"].any()
-    following = told(env, frames["then"])
-    for leaf, end in told(env, frames["next"]).items():
+    following = observed(env, frames["then"])
+    for leaf, end in observed(env, frames["next"]).items():
         start = following[leaf]
         assert torch.equal(end[~done], start[~done])
         assert (end[done] != start[done]).any(-1).all()
@@ -122,8 +122,8 @@ def test_a_seed_fixes_the_episodes(make_env, rollout):
     env = make_env(seed=4)
     actions = random_actions(env, 25)
     other = stacked(play(env, actions[:5]))
-    for leaf, rows in told(env, rollout).items():
-        assert (told(env, other)[leaf][:, 0] != rows[:, 0]).any(-1).all()
+    for leaf, rows in observed(env, rollout).items():
+        assert (observed(env, other)[leaf][:, 0] != rows[:, 0]).any(-1).all()
     env.set_seed(0)  # from the middle of an episode back to the first one
     assert_same(stacked(play(env, actions)), rollout[:, :25])
 

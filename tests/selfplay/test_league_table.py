@@ -1,4 +1,4 @@
-"""What `navrl evaluate league=` says of a league."""
+"""The tables of `navrl evaluate league=`."""
 
 import json
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_the_command_prints_and_writes(run, capsys):
         ({}, "league = run: the run has no league"),
         (
             {"league": {"payoff": Payoff("ab").state_dict()}},
-            "nobody has played yet; expected a run",
+            "no games yet; expected a run",
         ),
     ],
 )

@@ -109,10 +109,6 @@ def test_a_narrow_table_continues_below(payoff):
     assert max(map(len, payoff.table(width=24).split("\n"))) <= 24
 
 
-def test_no_table_is_narrower_than_a_column(payoff):
-    assert [block.split()[0] for block in payoff.table(width=1).split("\n\n")] == ["1", "2", "3"]
-
-
 def test_long_names_keep_both_ends():
     payoff = Payoff(
         ["snapshot_of_the_first_learner_000001", "snapshot_of_the_first_learner_000002"]
@@ -120,8 +116,3 @@ def test_long_names_keep_both_ends():
     lines = payoff.table(width=64).split("\n")
     assert [line.split()[1][-7:] for line in lines[1:]] == ["_000001", "_000002"]
     assert all(len(line.split()[1]) == 16 for line in lines[1:])
-
-
-def test_a_league_of_nobody_has_an_empty_table():
-    assert Payoff().table() == ""
-    assert Payoff().groups() == []

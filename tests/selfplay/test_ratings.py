@@ -143,7 +143,7 @@ def played(rng, draw_share):
 
 
 def interval_coverage(repeats, draw_share=0.0):
-    """Of how many repeats the interval of each player holds its true strength."""
+    """Return the share of repeats in which the interval of each player holds its true strength."""
     rng = random.Random(20)
     inside = dict.fromkeys(TRUE, 0)
     for _ in range(repeats):

@@ -48,7 +48,7 @@ class CoverageEnv(BatchedEnv):
         self._relayed = isinstance(sim.backhaul, Backhaul)
         self._split = reward_split
         require_choice("env.reward_split", reward_split, REWARD_SPLITS)
-        fits = sim.num_drones > 1 or reward_split != "difference"  # somebody has to be left
+        fits = sim.num_drones > 1 or reward_split != "difference"  # another drone has to be left
         expected = "one of team, per_agent, with a single drone"
         require(fits, "env.reward_split", reward_split, expected)
         super().__init__(

@@ -1,4 +1,4 @@
-"""Alice and Bob told again, for one game and slowly: the reference of tests."""
+"""A slow reference of Alice and Bob for one game."""
 
 CLEAR, WALL, ALICE, BOB, BUTTON_0, BUTTON_1, DIAMOND_0, DIAMOND_1 = range(8)
 STEPS = {0: (0, 1), 1: (0, -1), 2: (-1, 0), 3: (1, 0), 4: (0, 0)}
@@ -49,8 +49,8 @@ class Game:
             cells[row][column] = ALICE + who
         return [code for line in cells for code in line]
 
-    def told(self, who):
-        """The nine codes around an agent, and where it is."""
+    def observation(self, who):
+        """Return the nine codes around an agent, and where it is."""
         state, (row, column) = self.state(), self.places[who]
         side = self.size + 2
         around = [

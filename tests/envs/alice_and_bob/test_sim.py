@@ -5,6 +5,7 @@ import random as python_random
 import pytest
 import torch
 
+from navrl.envs.alice_and_bob.observations import Codes, OneHot
 from navrl.envs.alice_and_bob.sim import (
     GridParams,
     GridState,
@@ -159,7 +160,7 @@ def test_the_game_equals_a_scalar_one_over_a_thousand_episodes():
         actions = [[dice.randrange(5) for _ in range(2)] for _ in range(games)]
         state, _ = advance(rules, state, torch.tensor(actions).t())
         plan = everything(rules, state).t().tolist()
-        told = [
+        views = [
             torch.cat([window(rules, state, me), state.row[me : me + 1], state.column[me : me + 1]])
             .t()
             .tolist()
@@ -171,7 +172,7 @@ def test_the_game_equals_a_scalar_one_over_a_thousand_episodes():
                 continue
             reward, terminated, _ = game.step(actions[i])
             assert plan[i] == game.state()
-            assert [told[0][i], told[1][i]] == [game.told(0), game.told(1)]
+            assert [views[0][i], views[1][i]] == [game.observation(0), game.observation(1)]
             assert over[i] == terminated == (reward == 1.0)
             finished[i] = terminated
             wins += terminated
@@ -210,3 +211,29 @@ def test_rules_that_make_no_game_are_refused(change, sentence):
     with pytest.raises(ValueError, match=sentence) as refused:
         RULES._replace(**change).checked()
     assert "\n" not in str(refused.value)
+
+
+def test_codes_are_eleven_numbers_and_a_hundred():
+    kind = Codes()
+    kind.prepare(RULES, "cpu")
+    assert (kind.leaves, kind.state_size) == ({"view": (11,)}, 100)
+    state = opening_state(RULES, keys(50))
+    view = kind.rows(RULES, state, 1)["view"]
+    assert view.dtype == torch.float32
+    assert (view[4] == 3.0).all()  # Bob sees himself in the middle
+    assert torch.equal(view[9:], torch.stack([state.row[1], state.column[1]]).float())
+    assert (kind.state_rows(RULES, state) == 1.0).sum(0).tolist() == [36] * 50
+
+
+def test_flags_say_what_the_codes_say():
+    codes, flags = Codes(), OneHot()
+    state = opening_state(RULES, keys(50))
+    for kind in (codes, flags):
+        kind.prepare(RULES, "cpu")
+    assert (flags.leaves, flags.state_size) == ({"view": (8 * 9 + 2,)}, 800)
+    view, critic = flags.rows(RULES, state, 0)["view"], flags.state_rows(RULES, state)
+    plain = codes.rows(RULES, state, 0)["view"]
+    assert torch.equal(view[:72].view(9, 8, 50).argmax(1).float(), plain[:9])
+    assert torch.equal(view[72:], plain[9:])
+    assert torch.equal(critic.view(100, 8, 50).argmax(1).float(), codes.state_rows(RULES, state))
+    assert (critic.view(100, 8, 50).sum(1) == 1.0).all()

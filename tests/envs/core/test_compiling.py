@@ -1,4 +1,4 @@
-"""Compiling the simulator step: eager and one warning where it cannot be, one sentence where it must."""
+"""Compilation: a fallback with one warning under auto, one sentence under on, and equal numbers."""
 
 import functools
 import os
@@ -18,7 +18,7 @@ import navrl.envs.core.compiling
 from navrl.config.compose import build
 from navrl.envs.core.compiling import Compiled, CompiledGradients
 from tests.envs.conftest import configuration
-from tests.envs.playing import play, random_actions, stacked, told
+from tests.envs.playing import observed, play, random_actions, stacked
 
 FAILURES = {
     "no compiler": InductorError(InvalidCxxCompiler("g++"), None),
@@ -41,8 +41,9 @@ def break_compilation(monkeypatch, error, *, at_first_call):
     monkeypatch.setattr(torch, "compile", (lambda *_, **__: fail) if at_first_call else fail)
 
 
-@pytest.mark.parametrize("at_first_call", [True, False], ids=["at first call", "at once"])
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize(
+    ("failure", "at_first_call"), [*((name, True) for name in FAILURES), ("unsupported", False)]
+)
 def test_auto_runs_eager_after_one_warning(monkeypatch, failure, at_first_call):
     break_compilation(monkeypatch, FAILURES[failure], at_first_call=at_first_call)
     function = Compiled(double, "auto")
@@ -53,8 +54,9 @@ def test_auto_runs_eager_after_one_warning(monkeypatch, failure, at_first_call):
     assert "\n" not in str(warning.message)
 
 
-@pytest.mark.parametrize("compiler", [None, "/usr/bin/g++"])
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize(
+    ("failure", "compiler"), [("no compiler", None), ("unsupported", "/usr/bin/g++")]
+)
 def test_on_refuses_in_one_plain_sentence(monkeypatch, failure, compiler):
     break_compilation(monkeypatch, FAILURES[failure], at_first_call=True)
     monkeypatch.setattr(shutil, "which", lambda _: compiler)
@@ -99,20 +101,22 @@ def test_a_gradient_step_in_bf16_is_kept_for_the_next_process():
         [check_node_safe(node) for node in seen]
 
 
-@pytest.mark.parametrize(("found", "kept"), [("hit", True), ("miss", False), ("bypass", False)])
-def test_what_compiling_took_is_known(monkeypatch, found, kept):
+@pytest.mark.parametrize(
+    ("lookup", "expected"), [("hit", True), ("miss", False), ("bypass", False)]
+)
+def test_a_compilation_is_recorded(monkeypatch, lookup, expected):
     def slow(*args):
-        torch._dynamo.utils.counters["inductor"][f"fxgraph_cache_{found}"] += 1
+        torch._dynamo.utils.counters["inductor"][f"fxgraph_cache_{lookup}"] += 1
         time.sleep(0.01)
         return double(*args)
 
-    monkeypatch.setattr(navrl.envs.core.compiling, "compilations", told := [])
+    monkeypatch.setattr(navrl.envs.core.compiling, "compilations", found := [])
     monkeypatch.setattr(torch, "compile", lambda *_, **__: slow)
     function = Compiled(double, "auto")
     for _ in range(2):
         function(torch.ones(2))
-    ((name, seconds, was_kept),) = told
-    assert (name, was_kept) == ("the simulator step", kept)
+    ((name, seconds, cached),) = found
+    assert (name, cached) == ("the simulator step", expected)
     assert 0.01 <= seconds < 10.0
 
 
@@ -199,7 +203,9 @@ def test_compiled_combat_agrees_with_eager(fight):
     )
     actions = random_actions(eager, 50)
     one, two = (stacked(play(env, actions)) for env in (eager, compiled))
-    seen = zip(told(eager, one["next"]).values(), told(compiled, two["next"]).values(), strict=True)
+    seen = zip(
+        observed(eager, one["next"]).values(), observed(compiled, two["next"]).values(), strict=True
+    )
     difference = torch.cat([(mine - theirs).abs() for mine, theirs in seen], -1)
     # Rounding decides a few near misses and launches differently, and everything after them.
     agrees = difference.amax((1, 2)) < 1e-3

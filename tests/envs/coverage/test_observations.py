@@ -1,20 +1,16 @@
-"""What teams are told: layouts by hand, soft counts against loops, and who is told the same."""
+"""Observations of coverage: layouts by hand, and soft counts against loops."""
 
 import itertools
 
 import pytest
 import torch
 
-from navrl.envs.alice_and_bob.observations import Codes, OneHot
-from navrl.envs.alice_and_bob.sim import GridParams
-from navrl.envs.alice_and_bob.sim import opening_state as grid_opening
 from navrl.envs.core import random
 from navrl.envs.coverage.observations import Histogram, Raw, Relative, soft_counts
 from navrl.envs.coverage.sim.advance import opening_state
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from tests.envs.coverage.sim.layouts import params_of, rows, state_at
 
-RULES = GridParams(num_agents=2, size=8, horizon=100)
 DRONES = [[200.0, 300.0, 100.0], [700.0, 600.0, 120.0]]
 USERS = [[250.0, 350.0], [600.0, 500.0], [900.0, 900.0]]
 SMALL = ("env.sim.num_drones=2", "env.sim.num_users=3")
@@ -24,7 +20,7 @@ def keys(count):
     return random.episode_key(torch.tensor(0), torch.arange(count), torch.zeros(count).long())
 
 
-def told(kind, params, state):
+def observe(kind, params, state):
     kind.prepare(params, "cpu")
     leaves = kind.rows(params, state)
     envs = state.step.shape[0]
@@ -36,36 +32,10 @@ def told(kind, params, state):
     return leaves, critic
 
 
-def test_codes_are_eleven_numbers_and_a_hundred():
-    kind = Codes()
-    kind.prepare(RULES, "cpu")
-    assert (kind.leaves, kind.state_size) == ({"view": (11,)}, 100)
-    state = grid_opening(RULES, keys(50))
-    view = kind.rows(RULES, state, 1)["view"]
-    assert view.dtype == torch.float32
-    assert (view[4] == 3.0).all()  # Bob sees himself in the middle
-    assert torch.equal(view[9:], torch.stack([state.row[1], state.column[1]]).float())
-    assert (kind.state_rows(RULES, state) == 1.0).sum(0).tolist() == [36] * 50
-
-
-def test_flags_say_what_the_codes_say():
-    codes, flags = Codes(), OneHot()
-    state = grid_opening(RULES, keys(50))
-    for kind in (codes, flags):
-        kind.prepare(RULES, "cpu")
-    assert (flags.leaves, flags.state_size) == ({"view": (8 * 9 + 2,)}, 800)
-    view, critic = flags.rows(RULES, state, 0)["view"], flags.state_rows(RULES, state)
-    plain = codes.rows(RULES, state, 0)["view"]
-    assert torch.equal(view[:72].view(9, 8, 50).argmax(1).float(), plain[:9])
-    assert torch.equal(view[72:], plain[9:])
-    assert torch.equal(critic.view(100, 8, 50).argmax(1).float(), codes.state_rows(RULES, state))
-    assert (critic.view(100, 8, 50).sum(1) == 1.0).all()
-
-
 def test_raw_is_the_originals_layout():
     params = params_of("coverage", *SMALL, "env.sim.horizon=8")
     state = state_at(params, rows(DRONES), rows(USERS))._replace(step=torch.tensor([2]).int())
-    leaves, critic = told(Raw(), params, state)
+    leaves, critic = observe(Raw(), params, state)
     drones, users = ([*itertools.chain(*places)] for places in (DRONES, USERS))
     assert leaves["places"][1, :, 0].tolist() == [*DRONES[1], *users, *drones, 0.25]
     assert critic[:, 0].tolist() == [*drones, *users, 0.25]
@@ -80,7 +50,7 @@ def test_raw_has_the_originals_size(env, size):
 
 def test_relative_by_hand():
     params = params_of("coverage", *SMALL)
-    leaves, _ = told(Relative(), params, state_at(params, rows(DRONES), rows(USERS)))
+    leaves, _ = observe(Relative(), params, state_at(params, rows(DRONES), rows(USERS)))
     expected = {"own": [-0.6, -0.4, 0.0, 0.0], "mates": [0.5, 0.3, 0.02]}
     assert leaves["own"][0, :, 0].tolist() == pytest.approx(expected["own"])
     assert leaves["mates"][0, 0, :, 0].tolist() == pytest.approx(expected["mates"])
@@ -93,7 +63,7 @@ def test_relative_by_hand():
 
 def test_a_lonely_drone_has_no_mates():
     params = params_of("coverage", "env.sim.num_drones=1")
-    leaves, _ = told(Relative(), params, opening_state(params, keys(4)))
+    leaves, _ = observe(Relative(), params, opening_state(params, keys(4)))
     assert not leaves["mates_mask"].any()
 
 
@@ -128,7 +98,7 @@ def test_soft_counts_are_exact_in_any_order():
 def test_a_histogram_has_shares_of_users_and_drones(env):
     params = params_of(env)
     state = opening_state(params, keys(20))
-    leaves, critic = told(Histogram(cells=5, cell_m=200.0), params, state)
+    leaves, critic = observe(Histogram(cells=5, cell_m=200.0), params, state)
     for leaf in ("users", "mates"):
         torch.testing.assert_close(leaves[leaf].sum(1), torch.ones(5, 20))
     torch.testing.assert_close(critic[15:40].sum(0), torch.ones(20))
@@ -143,8 +113,8 @@ def test_roles_links_and_paths_by_hand():
     alone = state._replace(
         service=state.service._replace(load=torch.tensor([[1.0], [0.0], [1.0], [0.0]]))
     )
-    leaves, _ = told(Histogram(cells=3, cell_m=100.0), params, alone)
-    told_of = leaves["own"][:, 4:, 0].tolist()
+    leaves, _ = observe(Histogram(cells=3, cell_m=100.0), params, alone)
+    network = leaves["own"][:, 4:, 0].tolist()
     third = 1.0 / 3.0
     expected = [
         [0.0, 1.0, 0.0, 1.0, third],  # has a user, and a link to the station
@@ -152,7 +122,7 @@ def test_roles_links_and_paths_by_hand():
         [0.0, 1.0, 0.0, 1.0, third],
         [1.0, 0.0, 0.0, 0.0, 0.0],  # nothing, and far from everything
     ]
-    assert told_of == [pytest.approx(row) for row in expected]
+    assert network == [pytest.approx(row) for row in expected]
 
 
 def test_a_grid_without_cells_is_refused():

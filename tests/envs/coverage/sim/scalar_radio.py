@@ -1,4 +1,4 @@
-"""Radio, association and routing told again, for one layout, slowly, in float64: the reference of tests."""
+"""A slow reference of radio, association and routing for one layout, in float64."""
 
 import math
 
@@ -24,14 +24,14 @@ def loss_db(channel, drone, user):
 
 def sinr_rows(channel, drones, users, power=20.0, noise=-104.0):
     """sinr[i][j] of drone i at user j, dB."""
-    heard = [[power - loss_db(channel, drone, user) for user in users] for drone in drones]
+    received = [[power - loss_db(channel, drone, user) for user in users] for drone in drones]
     return [
         [
-            heard[i][j]
+            received[i][j]
             - 10.0
             * math.log10(
                 10.0 ** (noise / 10.0)
-                + sum(10.0 ** (heard[k][j] / 10.0) for k in range(len(drones)) if k != i)
+                + sum(10.0 ** (received[k][j] / 10.0) for k in range(len(drones)) if k != i)
             )
             for j in range(len(users))
         ]

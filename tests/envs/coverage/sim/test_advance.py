@@ -215,28 +215,3 @@ def test_a_reward_for_relaying_needs_a_station():
     assert isinstance(transition, Transition)
     with pytest.raises(ValueError, match="change reward"):
         reward_of("coverage_relay")(transition)
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        (
-            "env.sim.num_drones=0",
-            r"env\.sim\.num_drones = 0; expected a whole number from 1 to 32; change",
-        ),
-        ("env.sim.num_users=0", r"env\.sim\.num_users = 0;"),
-        (
-            "env.sim.num_users=257",
-            r"env\.sim\.num_users = 257; expected a whole number from 1 to 256",
-        ),
-        ("env.sim.horizon=0", r"env\.sim\.horizon = 0;"),
-        ("env.sim.height_m=[90,90]", r"env\.sim\.height_m = \[90"),
-        ("env.sim.side_m=-1", r"env\.sim\.side_m = -1"),
-        ("env.sim.users=ring", r"env\.sim\.users = ring; expected one of uniform, hotspot"),
-        ("env.sim.user_speed_mps=-1", r"env\.sim\.user_speed_mps = -1"),
-    ],
-)
-def test_numbers_that_cannot_be_are_refused(override, sentence):
-    with pytest.raises(ValueError, match=sentence) as refused:
-        params_of("coverage", override)
-    assert "\n" not in str(refused.value)

@@ -113,23 +113,3 @@ def test_worth_is_clipped_and_shared_in_proportion():
     assert loose.backhaul.throughput(loose.radio, arriving, 4).sum(0).tolist() == pytest.approx(
         [0.5, 3.0]
     )
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        (
-            "env.sim.backhaul.stations=[]",
-            r"env\.sim\.backhaul\.stations = \[\]; expected one or more",
-        ),
-        ("env.sim.backhaul.stations=[[1,2]]", r"env\.sim\.backhaul\.stations"),
-        ("env.sim.backhaul.max_hops=0", r"env\.sim\.backhaul\.max_hops = 0"),
-        (
-            "env.sim.backhaul.length=metres",
-            r"env\.sim\.backhaul\.length = metres; expected one of links, original",
-        ),
-    ],
-)
-def test_backhauls_that_cannot_be_are_refused(override, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        params_of("coverage_relay", override)

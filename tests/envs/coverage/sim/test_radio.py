@@ -129,25 +129,3 @@ def test_sums_of_each_drone_by_hand():
     server = torch.tensor([[0], [2], [-1], [0], [2]], dtype=torch.int32)
     values = torch.tensor([[1.0], [2.0], [4.0], [8.0], [16.0]])
     assert of_each_drone(server, 3, values)[:, 0].tolist() == [9.0, 0.0, 18.0]
-
-
-@pytest.mark.parametrize(
-    ("override", "sentence"),
-    [
-        (
-            "env.sim.radio.channel=tunnel",
-            r"env\.sim\.radio\.channel = tunnel; expected one of free_space, urban",
-        ),
-        (
-            "env.sim.radio.shadowing=per_episode",
-            r"env\.sim\.radio\.shadowing = per_episode; expected none",
-        ),
-        ("env.sim.radio.carrier_hz=0", r"env\.sim\.radio\.carrier_hz = 0"),
-        ("env.sim.radio.max_users=0", r"env\.sim\.radio\.max_users = 0; expected a whole number"),
-        ("env.sim.radio.noise_dbm=nan", r"env\.sim\.radio\.noise_dbm = nan"),
-    ],
-)
-def test_radios_that_cannot_be_are_refused(override, sentence):
-    with pytest.raises(ValueError, match=sentence) as refused:
-        params_of("coverage", override)
-    assert "\n" not in str(refused.value)

@@ -11,7 +11,7 @@ from navrl import envs
 from navrl.config.compose import build, compose
 from navrl.envs.alice_and_bob import rewards as grid
 from navrl.envs.combat import rewards as combat
-from navrl.envs.combat.rewards import Defend, attack, outcome, timeout
+from navrl.envs.combat.rewards import Defend, attack, outcome
 from navrl.envs.core import rewards as base
 from navrl.envs.core.rewards import WeightedReward
 from navrl.envs.coverage import rewards as coverage
@@ -80,19 +80,13 @@ def test_weights_that_do_not_fit_the_terms_are_refused(weights):
         reward.set_weights(weights)
 
 
-def test_what_is_prepared_lives_on_the_device():
-    reward = WeightedReward(terms={"timeout": timeout}, weights={"timeout": 1.0})
-    reward.prepare(PARAMS, "meta")
-    assert reward.weights.tensor.device.type == "meta"
-
-
 DEFEND = Defend(discount=DISCOUNT, scale_m=10_000.0)
 
 
 @pytest.mark.parametrize(
     "term", [navigation.progress, coverage.quality, grid.diamond, ATTACK, DEFEND]
 )
-def test_a_term_of_another_env_is_refused_before_anything_is_paid(term):
+def test_a_term_of_another_env_is_refused(term):
     reward = WeightedReward(terms={"mine": term}, weights={"mine": 1.0})
     fights = term in (ATTACK, DEFEND)
     sentence = "^reward term 'mine' reads an env with .*, and this one has .*; change reward$"
@@ -100,12 +94,12 @@ def test_a_term_of_another_env_is_refused_before_anything_is_paid(term):
         reward.prepare(object() if fights else PARAMS, "cpu")
 
 
-def test_every_module_of_terms_says_what_its_env_has():
-    found = {it.name for it in pkgutil.walk_packages(envs.__path__, "navrl.envs.")}
+def test_every_module_of_terms_declares_its_constants():
+    found = {module.name for module in pkgutil.walk_packages(envs.__path__, "navrl.envs.")}
     assert {name for name in found if name.endswith(".rewards")} <= {
-        it.__name__ for it in [base, *MODULES]
+        module.__name__ for module in [base, *MODULES]
     }
-    assert all(hasattr(it, "READS") for it in MODULES)
+    assert all(hasattr(module, "READS") for module in MODULES)
 
 
 def test_a_term_from_elsewhere_may_read_any_env():
