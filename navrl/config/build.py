@@ -1,4 +1,4 @@
-"""Objects from plain data: a mapping with `_target_` names what to call, and few things may be."""
+"""Build objects from plain data: `_target_` names a class or function that a package of navrl exports."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from typing import Any
 
 from navrl.config.checks import ConfigError, did_you_mean
 
-# What a configuration may build: our own classes and functions in these packages, ...
+# A configuration may build exactly what modules of these packages list in their __all__.
 _SIMULATION = frozenset({"agents", "curriculum", "envs", "selfplay"})
-_RECORDING = frozenset({"collectors", "loggers", "storage", "view"})
-# ... and these by name. A configuration that came with a checkpoint may build _SIMULATION only,
-# because somebody else may have written it.
-_NAMED = frozenset(
-    {
-        "torchrl.collectors.Collector",
-        "torchrl.collectors.MultiAsyncCollector",
-        "torchrl.collectors.MultiSyncCollector",
-    }
-)
+# A configuration that came with a checkpoint may not build these: somebody else may have written it.
+_RECORDING = frozenset({"collectors", "loggers", "storage"})
 _LISTS = (Sequence, tuple, list)
 _SCALARS = frozenset({int, float, bool, str, type(None)})
 
@@ -33,7 +25,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def construct(
     value: Any, path: str, *, from_checkpoint: bool, homes: Mapping[str, str] | None = None
 ) -> Any:
-    """What `value`, found at `path`, describes; plain data stays what it is.
+    """Build the object that `value`, found at `path`, describes; plain data stays as it is.
 
     `homes` are the paths where somebody else wrote what is found at a path: world for env.worlds.
     """
@@ -64,45 +56,37 @@ def construct(
 
 
 def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
-    """The class or function called `name`, if it is one we allow."""
+    """Return the class or function of that name, if a configuration may build it."""
     module_name, _, attribute = name.rpartition(".")
-    if not (
-        _is_buildable(module_name, from_checkpoint) or (name in _NAMED and not from_checkpoint)
-    ):
+    root, package = [*module_name.split("."), ""][:2]
+    allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
+    if root != "navrl" or package not in allowed:
         source = "a checkpoint's configuration" if from_checkpoint else "a configuration"
         raise ConfigError(f"'{path}' names '{name}', which {source} may not build")
+    other_version = (
+        f"'{path}' names '{name}', which this version of navrl does not have: the run was saved by another "
+        "version; use that version, or train again"
+    )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if not module_name.startswith(error.name or "?"):
             raise  # our module exists, but something that it needs is not installed
-        raise ConfigError(f"'{path}' names '{name}', but there is no such module") from error
-    found = getattr(module, attribute, None)
-    if not (inspect.isclass(found) or inspect.isfunction(found)):
-        public = [key for key, item in vars(module).items() if callable(item)]
-        raise ConfigError(
-            f"'{path}' names '{name}', which is no class or function"
-            f"{did_you_mean(attribute, public)}"
-        )
-    if name not in _NAMED and not _is_buildable(found.__module__, from_checkpoint):
-        raise ConfigError(
-            f"'{path}' names '{name}', which comes from '{found.__module__}'; "
-            "a configuration may build what is defined in navrl"
-        )
+        absent = f"'{path}' names '{name}', but there is no such module"
+        raise ConfigError(other_version if from_checkpoint else absent) from error
+    exported = list(getattr(module, "__all__", ()))
+    if attribute not in exported:
+        hint = did_you_mean(attribute, exported)
+        absent = f"'{path}' names '{name}', which {module_name} does not export{hint}"
+        raise ConfigError(other_version if from_checkpoint else absent)
+    found: Callable[..., Any] = getattr(module, attribute)
     return found
-
-
-def _is_buildable(module_name: str, from_checkpoint: bool) -> bool:
-    """Whether the module is in one of the packages that a configuration may use."""
-    root, package = [*module_name.split("."), ""][:2]
-    allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
-    return root == "navrl" and package in allowed
 
 
 def _call(
     target: Callable[..., Any], arguments: dict[str, Any], path: str, *, partial: bool
 ) -> Any:
-    """target(**arguments), or the partial of it, with a wrong argument explained."""
+    """Return target(**arguments), or the partial of it; explain a wrong argument."""
     # A metaclass, as TorchRL's environments have, hides the signature of the class; a NamedTuple
     # has no __init__ of its own and shows it.
     hidden = inspect.isclass(target) and target.__init__ is not object.__init__
@@ -192,5 +176,5 @@ def _check_scalar(key: str, value: Any, accepted: tuple[Any, ...]) -> None:
 
 
 def is_ours(module_name: str) -> bool:
-    """Whether the module belongs to navrl."""
+    """Return whether the module belongs to navrl."""
     return module_name in ("navrl", "__main__") or module_name.startswith("navrl.")

@@ -73,6 +73,7 @@ def toy(tmp_path, monkeypatch):
         )
     Size.__module__ = module.__name__
     module.Size, module.system, module.modules = Size, os.system, sys.modules
+    module.__all__ = ["Agent", "Env", "Size"]
     monkeypatch.setitem(sys.modules, "navrl.envs.toy", module)
     for name, text in FILES.items():
         file = tmp_path / "conf" / name

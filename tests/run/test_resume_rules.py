@@ -6,11 +6,12 @@ import shutil
 
 import pytest
 
+import navrl.evaluate
 import navrl.train
 from navrl.config.compose import compose, to_json
 from navrl.config.resumed import changes, resumed
 from navrl.loggers.jsonl import read_metrics
-from navrl.storage.checkpoint import load
+from navrl.storage.checkpoint import load, write_state
 from navrl.storage.container import read, write
 from navrl.storage.find import find
 from tests.command_line import command
@@ -56,6 +57,27 @@ def test_a_lone_checkpoint_file_starts_a_folder_of_its_own(finished, tmp_path):
     assert train(*resume, "hydra.run.dir=outputs/mine") == 0
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["er"]
     assert load(find("mine", tmp_path / "outputs"))["iteration"] == 5
+
+
+@pytest.mark.parametrize(
+    ("part", "target"), [("agent", "navrl.agents.ppo.PPO"), ("env", "navrl.envs.combat.CombatEnv")]
+)
+def test_a_run_of_another_version_is_refused_in_one_sentence(finished, capsys, part, target):
+    file = find(str(finished), finished.parent)
+    state = load(file)
+    state["config"][part]["_target_"] = target
+    write_state(file, state, frames=state["frames"], score=None)
+    before = snapshot(finished)
+    for main, words in (
+        (navrl.train.main, ("resume=outputs/run", "total_frames=640")),
+        (navrl.evaluate.main, ("checkpoint=outputs/run", "num_episodes=1")),
+    ):
+        assert command(main, *words) == 2
+        assert capsys.readouterr().err == (
+            f"navrl: error: '{part}._target_' names '{target}', which this version of navrl does not have: "
+            "the run was saved by another version; use that version, or train again\n"
+        )
+    assert snapshot(finished) == before
 
 
 def test_an_older_checkpoint_branches_and_leaves_the_run_alone(finished, tmp_path):
@@ -110,7 +132,9 @@ def test_a_changed_reward_is_told_in_one_line(finished, capsys):
         "reward.weights.attack=0.25",
         "agent.optimizer.learning_rate=0.125",
     )
-    saved = load(find(str(finished), finished.parent))["config"]["agent"]["learning_rate"]
+    saved = load(find(str(finished), finished.parent))["config"]["agent"]["optimizer"][
+        "learning_rate"
+    ]
     assert train(*resume, *options) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "changed against" in line]
     prefix, _, changed = line.partition(": ")

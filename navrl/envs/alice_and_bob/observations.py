@@ -11,6 +11,9 @@ from torch import Tensor
 
 from navrl.envs.alice_and_bob.sim import GridParams, GridState, everything, window
 
+# A configuration may name these.
+__all__ = ["Codes", "OneHot"]
+
 READS = GridParams  # the constants that these observations need
 
 _WINDOW = 9

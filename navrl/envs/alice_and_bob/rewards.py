@@ -5,6 +5,9 @@ from torch import Tensor
 from navrl.envs.alice_and_bob.sim import GridParams, won
 from navrl.envs.core.rewards import Transition
 
+# A configuration may name these.
+__all__ = ["diamond", "success"]
+
 READS = GridParams  # the constants that these terms need
 
 

@@ -16,6 +16,9 @@ from navrl.config.checks import require_whole
 from navrl.envs.core import random
 from navrl.envs.core.reductions import any_row
 
+# A configuration may name these.
+__all__ = ["GridParams"]
+
 MOVES = 5  # an action: east, west, north, south, stay
 DIAMONDS = 2
 _EAST, _WEST, _NORTH, _SOUTH = range(4)

@@ -16,6 +16,9 @@ from navrl.envs.combat.sim.state import Command
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.specs import Hybrid
 
+# A configuration may name these.
+__all__ = ["Continuous", "Discrete", "DiscreteFine"]
+
 
 class ActionKind(Protocol):
     """One kind of action. The env axis N is last in masks and first in actions, as TorchRL has it."""

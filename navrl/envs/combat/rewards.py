@@ -20,6 +20,25 @@ from navrl.envs.combat.sim.spacetime import best_defence_margin_m
 from navrl.envs.combat.sim.state import CombatParams, CombatState, winner_sign
 from navrl.envs.core.rewards import Transition
 
+# A configuration may name these.
+__all__ = [
+    "Defend",
+    "attack",
+    "closeness",
+    "defeated",
+    "draw",
+    "evade",
+    "get_hit",
+    "hit",
+    "launch",
+    "outcome",
+    "pointing",
+    "presence",
+    "spared",
+    "survive",
+    "timeout",
+]
+
 READS = CombatParams  # the simulator constants that these terms read
 Potential = Callable[[CombatState, int], Tensor]  # of one aircraft, (N,)
 

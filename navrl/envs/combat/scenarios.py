@@ -18,6 +18,9 @@ from navrl.envs.combat.sim.state import select
 from navrl.envs.core import random
 from navrl.envs.core.weights import Weights
 
+# A configuration may name these.
+__all__ = ["Box", "Fixed", "Inbound", "MidRandom", "Rear", "ScenarioMixture"]
+
 Bounds = tuple[float, float]
 
 _DRAWS = 8  # random numbers for the leaders; two more for the spacing of the sides

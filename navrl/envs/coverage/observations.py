@@ -14,6 +14,9 @@ from navrl.envs.coverage.sim.advance import CoverageState
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
 
+# A configuration may name these.
+__all__ = ["Histogram", "Raw", "Relative"]
+
 _EXACT = (
     256.0  # parts are multiples of its inverse squared, so that sums of them are exact in any order
 )

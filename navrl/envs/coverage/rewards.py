@@ -7,6 +7,9 @@ from navrl.envs.core.rewards import Transition
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
 
+# A configuration may name these.
+__all__ = ["connectivity", "coverage", "height", "path_length", "quality", "throughput"]
+
 READS = CoverageParams  # the constants that these terms need
 
 

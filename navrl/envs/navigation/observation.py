@@ -8,6 +8,9 @@ from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState, heading, length, to_goal_frame
 
+# A configuration may name these.
+__all__ = ["GoalFrameObservation", "NavRLObservation"]
+
 _LEAST_M = 1e-6
 _WIDTH_STEP_M = 0.25  # between the width classes of the original
 

@@ -10,6 +10,25 @@ from navrl.envs.core.rewards import Transition
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import NavigationState, length
 
+# A configuration may name these.
+__all__ = [
+    "alive",
+    "collision",
+    "free_of_moving",
+    "free_sight",
+    "intervention",
+    "jolt",
+    "jolt_squared",
+    "loiters",
+    "off_height",
+    "outside",
+    "progress",
+    "success",
+    "time",
+    "timeout",
+    "towards",
+]
+
 READS = NavigationParams  # the params that these terms need
 _LEAST_M = 1e-6
 
