@@ -39,8 +39,10 @@ ENVS = {
         *("env.sim.users=cluster", "env.sim.radio.channel=3gpp"),
         *("env.sim.radio.shadowing=per_episode", "env.reward_split=per_agent"),
     ),
-    "coverage, relays": ("env=coverage_relay", *_FEW_USERS, "env.sim.users=hotspot"),
-    "coverage, the original": ("env=coverage_compat", *_FEW_USERS, "env.sim.radio.min_sinr_db=-5"),
+    "coverage, relays": (
+        *("env=coverage_relay", *_FEW_USERS),
+        *("env.sim.users=hotspot", "env.sim.radio.min_sinr_db=-5"),
+    ),
     "combat, a team": ("env=combat", "env.team_size=2", "observation=entities", *_TEAM, _COARSE),
 }
 
