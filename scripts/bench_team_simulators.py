@@ -73,7 +73,7 @@ def grid_step(config: Any, num_envs: int) -> Callable[[], object]:
     """Return a step of alice_and_bob in C."""
     params = build(config.env.sim)
     action = torch.randint(5, (params.num_agents, num_envs), dtype=torch.int32)
-    opening = grid.opening_state(params, torch.arange(num_envs))
+    opening = grid.initial_state(params, torch.arange(num_envs))
     return GridKernel(params).bound(opening, action)
 
 
@@ -81,7 +81,7 @@ def coverage_step(config: Any, num_envs: int) -> Callable[[], object]:
     """Return a step of coverage in C."""
     params = build(config.env.sim)
     action = 2.0 * torch.rand(3, params.num_drones, num_envs) - 1.0
-    opening = coverage.opening_state(params, torch.arange(num_envs))
+    opening = coverage.initial_state(params, torch.arange(num_envs))
     kernel = CoverageKernel(params, build(config.env.observation), build(config.env.reward))
     return kernel.bound(opening, action)
 

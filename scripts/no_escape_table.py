@@ -15,7 +15,7 @@ from navrl.envs.combat.sim.params import CombatParams
 from navrl.envs.combat.sim.prediction import LEFT, RIGHT, Steered, escape_line
 from navrl.envs.combat.sim.reach import reach_table
 from navrl.envs.combat.sim.spacetime import margins
-from navrl.envs.combat.sim.state import Action, CombatState, opening_state
+from navrl.envs.combat.sim.state import Action, CombatState, initial_state
 from timing import parser
 
 # Speed of the shooter and of the target, bearing of the target off the shooter's nose, and of the shooter
@@ -37,7 +37,7 @@ def main() -> int:
     print("| shooter, m/s | target, m/s | target off the nose | shooter off its nose ", end="")
     print("| graph, km | simulated, km | graph / simulated |\n|---|---|---|---|---|---|---|")
     for own, target, bearing, aspect in CASES:
-        state = opening_state(params, opening(own, target, bearing, aspect))
+        state = initial_state(params, opening(own, target, bearing, aspect))
         graph_m = longest(caught_by_graph(params, state))
         simulated_m = longest(hit(params, state, LEFT) & hit(params, state, RIGHT))
         ratio = graph_m / simulated_m

@@ -19,7 +19,7 @@ from navrl.config.compose import compose
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.params import CombatParams
 from navrl.envs.combat.sim.reach import MOST_SPEED_MPS
-from navrl.envs.combat.sim.state import CombatState, opening_state
+from navrl.envs.combat.sim.state import CombatState, initial_state
 from navrl.run.build import combat_params
 from navrl.view.figure import check_viz
 from navrl.view.spacetime import spacetime_graph, steered, write_png
@@ -77,7 +77,7 @@ def spacetime(options: argparse.Namespace) -> None:
         raise ConfigError(
             f"env.team_size = {params.team_size}; expected 1, one against one; change env.team_size"
         )
-    state = opening_state(params, _motion(own, enemy))
+    state = initial_state(params, _motion(own, enemy))
     graph = spacetime_graph(params, state, 0, _OWN)
     defence, attack = graph["margins"], graph["attack"]
     sentences = [enemy_launches(defence), own_launches(attack)]

@@ -12,7 +12,7 @@ from kernels import FAST, Bound, compiled
 from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.state import Action, CombatParams, CombatState, Events, opening_state
+from navrl.envs.combat.sim.state import Action, CombatParams, CombatState, Events, initial_state
 
 BLOCK = 64  # envs; the kernel takes whole blocks
 LEAST_EVENTS = 20  # of every kind, else a check says nothing
@@ -121,7 +121,7 @@ def random_opening(params: CombatParams, num_envs: int, draw: torch.Generator) -
     x_m, y_m = 40e3 * torch.rand(2, 2, num_envs, generator=draw) - 20e3
     heading = 6.2831853 * torch.rand(2, num_envs, generator=draw)
     speed_mps = 200.0 + 250.0 * torch.rand(2, num_envs, generator=draw)
-    return opening_state(params, Motion(x_m, y_m, heading.cos(), heading.sin(), speed_mps))
+    return initial_state(params, Motion(x_m, y_m, heading.cos(), heading.sin(), speed_mps))
 
 
 def random_orders(num_envs: int, draw: torch.Generator) -> Action:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernels.alice_and_bob import GridKernel
-from navrl.envs.alice_and_bob.sim import GridParams, advance, everything, opening_state, window
+from navrl.envs.alice_and_bob.sim import GridParams, advance, everything, initial_state, window
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
 
@@ -18,7 +18,7 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel n
 def test_the_kernel_is_the_simulator(params):
     draw, gained = torch.Generator().manual_seed(0), 0
     kernel = GridKernel(params)
-    state = opening_state(params, torch.arange(512))
+    state = initial_state(params, torch.arange(512))
     for _ in range(60):
         action = torch.randint(5, (params.num_agents, 512), generator=draw, dtype=torch.int32)
         found = kernel.bound(state, action)()

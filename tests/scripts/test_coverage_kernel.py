@@ -8,7 +8,7 @@ import torch
 from kernels.coverage import CoverageKernel
 from navrl.config.compose import build
 from navrl.envs.core.rewards import Transition
-from navrl.envs.coverage.sim.advance import advance, links_sinr_db, opening_state, served
+from navrl.envs.coverage.sim.advance import advance, initial_state, links_sinr_db, served
 from tests.envs.conftest import configuration
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
@@ -67,7 +67,7 @@ def test_the_kernel_is_the_simulator(overrides):
     params, observation, reward = parts_of(*overrides)
     draw, full, compared = torch.Generator().manual_seed(0), 0, 0
     kernel = CoverageKernel(params, observation, reward)
-    state = opening_state(params, torch.arange(NUM_ENVS))
+    state = initial_state(params, torch.arange(NUM_ENVS))
     for _ in range(STEPS):
         action = 3.0 * torch.rand(3, params.num_drones, NUM_ENVS, generator=draw) - 1.5
         found = kernel.bound(state, action)()
@@ -82,7 +82,7 @@ def test_the_kernel_is_the_simulator(overrides):
 @needs_gcc
 def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
     params, observation, reward = parts_of()
-    state = opening_state(params, torch.arange(16))
+    state = initial_state(params, torch.arange(16))
     action = torch.full((3, params.num_drones, 16), 0.5)
     kept = state.position.clone(), state.users.place.clone()
     step = CoverageKernel(params, observation, reward).bound(state, action)

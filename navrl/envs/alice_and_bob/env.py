@@ -13,7 +13,7 @@ from navrl.envs.alice_and_bob.sim import (
     GridParams,
     GridState,
     advance,
-    opening_state,
+    initial_state,
     won,
 )
 from navrl.envs.core import specs
@@ -51,7 +51,7 @@ class AliceAndBobEnv(BatchedEnv):
 
     def initial(self, key: Tensor) -> GridState:
         """Return the agents on random cells, with nothing collected."""
-        return opening_state(self.params, key)
+        return initial_state(self.params, key)
 
     def advance(self, state: GridState, action: Tensor, given: None) -> tuple[GridState, Events]:
         """Move all agents by one step."""

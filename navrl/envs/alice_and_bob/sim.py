@@ -72,7 +72,7 @@ class Events(NamedTuple):
     gained: Tensor  # (2, N) bool, diamonds collected in this step
 
 
-def opening_state(params: GridParams, key: Tensor) -> GridState:
+def initial_state(params: GridParams, key: Tensor) -> GridState:
     """Place every agent on a free cell of its own, all arrangements equally likely."""
     cells = params.size**2
     chosen: list[Tensor] = []

@@ -27,8 +27,8 @@ from navrl.envs.combat.sim.state import (
     can_fire,
     decided,
     disengaged,
+    initial_state,
     joint_action,
-    opening_state,
     requested_or,
     sides,
     timed_out,
@@ -100,7 +100,7 @@ class CombatEnv(BatchedEnv):
 
     def initial(self, key: Tensor) -> Duel:
         """Return the scenario's opening, with fresh memories of the opponents."""
-        combat = opening_state(self.params, self._scenario.opening(key, self.team_size))
+        combat = initial_state(self.params, self._scenario.opening(key, self.team_size))
         return Duel(combat, self._pilots_begin(self._opponent, key, self._foes))
 
     def outside(self) -> tuple[list[Command], tuple[Memory, ...]] | None:

@@ -15,8 +15,8 @@ from navrl.envs.combat.sim.state import (
     decided,
     disengaged,
     elapsed_s,
+    initial_state,
     joint_action,
-    opening_state,
     sides,
     timed_out,
     winner_sign,
@@ -36,7 +36,7 @@ def play(
     the time.
     """
     seats = [pilots[team] for team in params.teams]
-    state = opening_state(params, scenario.opening(key, params.team_size))
+    state = initial_state(params, scenario.opening(key, params.team_size))
     own = [random.mix(key ^ (1 + team)) for team in range(2)]
     memories = [
         pilot.initial(pilot_key(own[team], number % params.team_size))

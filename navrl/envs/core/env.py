@@ -10,7 +10,7 @@ A subclass supplies pure functions over NamedTuples of tensors (env axis last):
     statistics(state) -> rows                     figures about an episode, logged at its end, (N,) each
     make_specs() -> (observation, action)         TorchRL's specs of both
 The leaves of several agents are in the group "agents", as "agents/observation/ego" (agents, features, N).
-`navrl/envs/coverage` is the smallest complete example.
+`navrl/envs/coverage` is the example to imitate.
 """
 
 import contextlib

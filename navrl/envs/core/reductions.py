@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def added(rows: Tensor) -> Tensor:
+def sum_rows(rows: Tensor) -> Tensor:
     """Sum (R, ..., N) over R by halves, in an order that does not depend on N, unlike torch's own."""
     left = []  # rows that had no partner
     while rows.shape[0] > 1:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import ConfigError
-from navrl.envs.core.reductions import added
+from navrl.envs.core.reductions import sum_rows
 from navrl.envs.core.weights import Coefficients
 
 
@@ -74,11 +74,11 @@ class SharedReward(WeightedReward):
 
     def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
         """Return the team's reward (N,), and the weighted part of each term."""
-        return _with_total(transition, [added(rows) for rows in self._weighted(transition)])
+        return _with_total(transition, [sum_rows(rows) for rows in self._weighted(transition)])
 
     def shares(self, transition: Transition) -> Tensor:
         """Return every agent's part in the team's reward, (A, N)."""
-        return added(torch.stack(self._weighted(transition)))
+        return sum_rows(torch.stack(self._weighted(transition)))
 
 
 def require_reads(name: str, made_of: Any, params: object) -> None:

@@ -9,14 +9,14 @@ from torchrl.data import Bounded, Composite, TensorSpec
 from navrl.config.checks import require, require_choice
 from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv, EnvOptions
-from navrl.envs.core.reductions import added
+from navrl.envs.core.reductions import sum_rows
 from navrl.envs.core.rewards import SharedReward, Transition
 from navrl.envs.coverage.observations import CoverageObservation
 from navrl.envs.coverage.sim.advance import (
     CoverageState,
     advance,
     connected,
-    opening_state,
+    initial_state,
     without_each,
 )
 from navrl.envs.coverage.sim.anchors import anchors
@@ -31,7 +31,7 @@ REWARD_SPLITS = ("team", "per_agent", "difference")
 
 
 class CoverageEnv(BatchedEnv):
-    """The action is a velocity for each drone, in parts of its highest speed along x, y and z."""
+    """Drones as base stations; an action is a velocity for each, in parts of the highest speed per axis."""
 
     _reward: SharedReward
 
@@ -73,7 +73,7 @@ class CoverageEnv(BatchedEnv):
 
     def initial(self, key: Tensor) -> CoverageState:
         """Return drones and users at random places."""
-        return opening_state(self.params, key)
+        return initial_state(self.params, key)
 
     def advance(
         self, state: CoverageState, action: Tensor, given: None
@@ -120,17 +120,17 @@ class CoverageEnv(BatchedEnv):
         rows = [
             score,
             users * (1.0 / self.params.num_users),
-            added(state.service.quality) / users.clamp_min(1.0),
+            sum_rows(state.service.quality) / users.clamp_min(1.0),
             users,
-            added(state.position[2]) * (1.0 / self.params.num_drones),
+            sum_rows(state.position[2]) * (1.0 / self.params.num_drones),
         ]
         if self._relayed:
             routed = (state.network.length > 0.0).float()
-            paths = added(routed)
+            paths = sum_rows(routed)
             rows += [
                 paths * (1.0 / self.params.num_drones),
-                added(state.network.arriving_mbps),
-                added(state.network.length) / paths.clamp_min(1.0),
+                sum_rows(state.network.arriving_mbps),
+                sum_rows(state.network.length) / paths.clamp_min(1.0),
             ]
         if self._anchors:
             worst, best = self._anchors

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from navrl.envs.core.reductions import added
+from navrl.envs.core.reductions import sum_rows
 from navrl.envs.core.rewards import Transition
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
@@ -21,7 +21,7 @@ def coverage(transition: Transition) -> Tensor:
 def quality(transition: Transition) -> Tensor:
     """Reward the mean quality of the links of served users, 0 without any."""
     service = transition.after.service
-    return service.quality / added(service.load).clamp_min(1.0)
+    return service.quality / sum_rows(service.load).clamp_min(1.0)
 
 
 def height(transition: Transition) -> Tensor:
@@ -49,7 +49,7 @@ def throughput(transition: Transition) -> Tensor:
 def path_length(transition: Transition) -> Tensor:
     """Reward the mean length of paths, relative to the longest allowed one; 0 without any."""
     backhaul, length = _backhaul(transition), transition.after.network.length
-    routed = added((length > 0.0).float()).clamp_min(1.0)
+    routed = sum_rows((length > 0.0).float()).clamp_min(1.0)
     return length / (routed * float(backhaul.max_hops))
 
 

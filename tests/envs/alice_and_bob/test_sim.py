@@ -12,7 +12,7 @@ from navrl.envs.alice_and_bob.sim import (
     advance,
     codes_at,
     everything,
-    opening_state,
+    initial_state,
     window,
     won,
 )
@@ -127,7 +127,7 @@ def test_the_window_by_hand():
 
 
 def test_openings_are_distinct_cells_and_all_equally_likely():
-    state = opening_state(RULES, keys(40_000))
+    state = initial_state(RULES, keys(40_000))
     cell = (state.row - 1) * 8 + state.column - 1
     assert (cell[0] != cell[1]).all()
     assert ((cell >= 0) & (cell < 64)).all()
@@ -141,7 +141,7 @@ def test_openings_are_distinct_cells_and_all_equally_likely():
 
 def test_many_agents_begin_on_cells_of_their_own():
     crowd = GridParams(num_agents=8, size=3, horizon=10).checked()
-    state = opening_state(crowd, keys(200))
+    state = initial_state(crowd, keys(200))
     cells = (state.row * 5 + state.column).t().tolist()
     assert all(len(set(row)) == 8 for row in cells)
 
@@ -149,7 +149,7 @@ def test_many_agents_begin_on_cells_of_their_own():
 def test_the_game_equals_a_scalar_one_over_a_thousand_episodes():
     games, size = 1000, 3  # small, so that many are won
     rules = GridParams(num_agents=2, size=size, horizon=40)
-    state = opening_state(rules, keys(games, seed=3))
+    state = initial_state(rules, keys(games, seed=3))
     dice = python_random.Random(0)
     twins = [
         Game(*zip(state.row[:, i].tolist(), state.column[:, i].tolist(), strict=True), size, 40)
@@ -183,7 +183,7 @@ def test_the_game_equals_a_scalar_one_over_a_thousand_episodes():
 @torch.no_grad()
 def test_chance_collects_a_diamond_in_one_of_forty_episodes():
     episodes = 40_960
-    state = opening_state(RULES, keys(episodes, seed=1))
+    state = initial_state(RULES, keys(episodes, seed=1))
     generator = torch.Generator().manual_seed(0)
     for _ in range(100):
         moves = torch.randint(5, (2, episodes), generator=generator)
@@ -217,7 +217,7 @@ def test_codes_are_eleven_numbers_and_a_hundred():
     kind = Codes()
     kind.prepare(RULES, "cpu")
     assert (kind.leaves, kind.state_size) == ({"view": (11,)}, 100)
-    state = opening_state(RULES, keys(50))
+    state = initial_state(RULES, keys(50))
     view = kind.rows(RULES, state, 1)["view"]
     assert view.dtype == torch.float32
     assert (view[4] == 3.0).all()  # Bob sees himself in the middle
@@ -227,7 +227,7 @@ def test_codes_are_eleven_numbers_and_a_hundred():
 
 def test_flags_say_what_the_codes_say():
     codes, flags = Codes(), OneHot()
-    state = opening_state(RULES, keys(50))
+    state = initial_state(RULES, keys(50))
     for kind in (codes, flags):
         kind.prepare(RULES, "cpu")
     assert (flags.leaves, flags.state_size) == ({"view": (8 * 9 + 2,)}, 800)

@@ -7,7 +7,7 @@ import torch
 
 from navrl.envs.core import random
 from navrl.envs.coverage.observations import Histogram, Raw, Relative, soft_counts
-from navrl.envs.coverage.sim.advance import opening_state
+from navrl.envs.coverage.sim.advance import initial_state
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from tests.envs.coverage.sim.layouts import params_of, rows, state_at
 
@@ -63,7 +63,7 @@ def test_relative_by_hand():
 
 def test_a_lonely_drone_has_no_mates():
     params = params_of("coverage", "env.sim.num_drones=1")
-    leaves, _ = observe(Relative(), params, opening_state(params, keys(4)))
+    leaves, _ = observe(Relative(), params, initial_state(params, keys(4)))
     assert not leaves["mates_mask"].any()
 
 
@@ -97,7 +97,7 @@ def test_soft_counts_are_exact_in_any_order():
 @pytest.mark.parametrize("env", ["coverage", "coverage_relay"])
 def test_a_histogram_has_shares_of_users_and_drones(env):
     params = params_of(env)
-    state = opening_state(params, keys(20))
+    state = initial_state(params, keys(20))
     leaves, critic = observe(Histogram(cells=5, cell_m=200.0), params, state)
     for leaf in ("users", "mates"):
         torch.testing.assert_close(leaves[leaf].sum(1), torch.ones(5, 20))

@@ -20,7 +20,7 @@ def keys(count):
 
 def played(simulator, params, actions, count, traced=False):
     """The last of some states, of an opening and then these actions (steps, ..., N)."""
-    opening, advance = simulator.opening_state, simulator.advance
+    opening, advance = simulator.initial_state, simulator.advance
     if traced:
         options = {"backend": "eager", "fullgraph": True, "dynamic": False}
         opening, advance = (torch.compile(f, **options) for f in (opening, advance))

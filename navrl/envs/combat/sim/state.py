@@ -89,7 +89,7 @@ class Events(NamedTuple):
     defeated: Tensor  # a missile at this aircraft ended without a hit
 
 
-def opening_state(params: CombatParams, motion: Motion) -> CombatState:
+def initial_state(params: CombatParams, motion: Motion) -> CombatState:
     """Return a state in which all live, racks are full and no missile flies; motion is (A, N)."""
     shape = (motion.x_m.shape[0], params.channels, motion.x_m.shape[1])
     device = motion.x_m.device

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from navrl.envs.core import random
-from navrl.envs.core.reductions import added
+from navrl.envs.core.reductions import sum_rows
 from navrl.envs.coverage.sim.backhaul import Network
 from navrl.envs.coverage.sim.params import CoverageParams
 from navrl.envs.coverage.sim.radio import (
@@ -47,7 +47,7 @@ class CoverageState(NamedTuple):
     key: Tensor  # (N,) int64, of this episode
 
 
-def opening_state(params: CoverageParams, key: Tensor) -> CoverageState:
+def initial_state(params: CoverageParams, key: Tensor) -> CoverageState:
     """Return drones and users at random places."""
     shares = random.uniform(key, random.SCENARIO, _AXES * params.num_drones)
     x, y, z = shares.view(_AXES, params.num_drones, -1)
@@ -119,7 +119,7 @@ def links_sinr_db(
 
 def connected(state: CoverageState) -> Tensor:
     """Return the number of served users, (N,)."""
-    return added(state.service.load)
+    return sum_rows(state.service.load)
 
 
 def _shadow(params: CoverageParams, key: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import require, require_choice, require_number, require_whole
-from navrl.envs.core.reductions import added
+from navrl.envs.core.reductions import sum_rows
 from navrl.envs.coverage.sim.radio import LEAST_M, Radio, free_space_constant_db
 
 _BEST_DB = 30.0  # of the excellent link that throughput is compared with
@@ -97,7 +97,7 @@ class Backhaul(NamedTuple):
         """Return every drone's part (n, N) in the value of the traffic that arrives from the whole team."""
         best_mbps = radio.bandwidth_hz * 1e-6 * math.log2(1.0 + 10.0 ** (_BEST_DB / 10.0))
         value = arriving_mbps * (1.0 / (best_mbps * num_drones))
-        return value / added(value).clamp_min(1.0) if self.clip else value
+        return value / sum_rows(value).clamp_min(1.0) if self.clip else value
 
     def _uplinks(self, radio: Radio, position: Tensor) -> tuple[Tensor, Tensor]:
         """Return the links (S, n, N) to stations, and the capacity (n, N) of the first of them, 0: none."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import require, require_choice, require_number, require_whole
-from navrl.envs.core.reductions import added
+from navrl.envs.core.reductions import sum_rows
 
 CHANNELS = ("free_space", "urban", "suburban", "3gpp")
 SHADOWINGS = ("none", "per_episode")
@@ -148,7 +148,7 @@ def capacity_mbps(radio: Radio, level_db: Tensor) -> Tensor:
 def of_each_drone(server: Tensor, drones: int, values: Tensor) -> Tensor:
     """Return the sums (n, N) of the values (m, N) of every drone's users."""
     every = torch.arange(drones, dtype=torch.int32, device=server.device).unsqueeze(-1)
-    return added(torch.where(server.unsqueeze(1) == every, values.unsqueeze(1), 0.0))
+    return sum_rows(torch.where(server.unsqueeze(1) == every, values.unsqueeze(1), 0.0))
 
 
 def _ranks(applied: Association) -> Tensor:

@@ -12,7 +12,7 @@ from navrl.envs.combat.opponents.straight import Straight
 from navrl.envs.combat.scenarios import MidRandom
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.state import opening_state
+from navrl.envs.combat.sim.state import initial_state
 from tests.envs.combat.opponents.pictures import (
     NAMES,
     PARAMS,
@@ -51,7 +51,7 @@ def mirrored(state):
 @pytest.fixture(scope="module")
 def fight():
     """Fights 14 s after a first shot of one side, the other or both: missiles are in the air."""
-    state = opening_state(PARAMS, scenario().opening(keys(COUNT), 1))
+    state = initial_state(PARAMS, scenario().opening(keys(COUNT), 1))
     who = torch.arange(COUNT) % 3
     fire = torch.stack([who != 1, who != 0])
     for number in range(20):
@@ -138,8 +138,8 @@ def test_it_flies_in_teams_and_at_the_nearest_enemy(name):
     y_m = torch.tensor([[26e3], [-27e3], [0.0], [0.0]])
     heading = torch.tensor([[1.0], [1.0], [1.0], [1.0]])
     motion = Motion(x_m, y_m, heading, 0.0 * heading, 300.0 * heading)
-    near = opening_state(params, motion)
-    swapped = opening_state(params, motion._replace(y_m=-y_m))
+    near = initial_state(params, motion)
+    swapped = initial_state(params, motion._replace(y_m=-y_m))
     memory = subject.initial(keys(1))
     left, right = (subject.act(params, state, 2, memory)[0].rudder for state in (near, swapped))
     if name == "straight":

@@ -8,7 +8,7 @@ import torch
 from navrl.envs.combat.opponents.stg_rule import StgRule
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.state import opening_state
+from navrl.envs.combat.sim.state import initial_state
 from tests.envs.combat.opponents.pictures import (
     DEGREE,
     PARAMS,
@@ -33,7 +33,7 @@ def crowd(count):
     x_m, y_m = (torch.stack([range_m * side, zero]) for side in (line.cos(), line.sin()))
     speed_mps = torch.stack([200.0 + 250.0 * draw[4], 450.0 - 250.0 * draw[4]])
     motion = Motion(x_m, y_m, heading.cos(), heading.sin(), speed_mps)
-    return opening_state(PARAMS, Motion(*(field.float() for field in motion)))
+    return initial_state(PARAMS, Motion(*(field.float() for field in motion)))
 
 
 def escaped(state, fire, side):

@@ -8,7 +8,7 @@ import yaml
 
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Airframe, Motion
-from navrl.envs.combat.sim.state import Action, CombatParams, opening_state
+from navrl.envs.combat.sim.state import Action, CombatParams, initial_state
 
 _CONF = Path(__file__).resolve().parents[4] / "conf"
 
@@ -50,7 +50,7 @@ def motion_of(*aircraft):
 
 def opening(params, *aircraft):
     """An opening from one list of (x, y, heading in degrees, speed) per aircraft."""
-    return opening_state(params, motion_of(*aircraft))
+    return initial_state(params, motion_of(*aircraft))
 
 
 def orders(state, rudder=0.0, throttle=1.0, fire=False):

@@ -12,7 +12,7 @@ from navrl.envs.combat.sim.state import (
     Action,
     decided,
     elapsed_s,
-    opening_state,
+    initial_state,
     winner_sign,
 )
 from tests.envs.combat.sim.duels import (
@@ -260,7 +260,7 @@ def test_exchanging_the_aircraft_exchanges_the_fight_bit_for_bit():
     params = shipped_params()
     draw = torch.Generator().manual_seed(0)
     motion = random_opening(64, draw)
-    state, mirror = (opening_state(params, m) for m in (motion, exchanged(motion)))
+    state, mirror = (initial_state(params, m) for m in (motion, exchanged(motion)))
     for _ in range(60):
         rudder = torch.randint(-1, 2, (2, 64), generator=draw).float()
         fire = torch.rand(2, 64, generator=draw) < 0.3

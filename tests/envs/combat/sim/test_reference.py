@@ -7,7 +7,7 @@ import torch
 
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.state import Action, decided, opening_state
+from navrl.envs.combat.sim.state import Action, decided, initial_state
 from tests.envs.combat.sim.duels import env_rows, shipped_params
 from tests.envs.combat.sim.scalar_combat import Body, Fight
 
@@ -20,7 +20,7 @@ def random_opening(params, box_m, generator):
     heading = draw[2] * 2.0 * math.pi
     speed_mps = 200.0 + 250.0 * draw[3]
     x_m, y_m = box_m * draw[0], box_m * draw[1]
-    return opening_state(params, Motion(x_m, y_m, heading.cos(), heading.sin(), speed_mps))
+    return initial_state(params, Motion(x_m, y_m, heading.cos(), heading.sin(), speed_mps))
 
 
 def random_orders(state, generator):

@@ -7,7 +7,7 @@ import torch
 
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.state import opening_state
+from navrl.envs.combat.sim.state import initial_state
 from tests.envs.combat.sim.duels import (
     hits_on_fleeing_targets,
     motion_of,
@@ -77,7 +77,7 @@ def test_a_beam_shot_leads_the_target():
     # Proportional navigation flies a nearly straight line to where the target will be; a pure chase
     # would come in from behind, along the target's own heading of 90 degrees.
     params = shipped_params(decision_s=0.1)
-    state = opening_state(params, motion_of([(0.0, 0.0, 0.0, 300.0)], [(10e3, 0.0, 90.0, 300.0)]))
+    state = initial_state(params, motion_of([(0.0, 0.0, 0.0, 300.0)], [(10e3, 0.0, 90.0, 300.0)]))
     state, _ = advance(params, state, orders(state, fire=[True, False]))
     while state.aircraft.alive.all():
         before = state

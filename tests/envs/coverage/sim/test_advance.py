@@ -7,7 +7,7 @@ import torch
 
 from navrl.envs.core import random
 from navrl.envs.core.rewards import Transition
-from navrl.envs.coverage.sim.advance import advance, connected, links_sinr_db, opening_state
+from navrl.envs.coverage.sim.advance import advance, connected, initial_state, links_sinr_db
 from navrl.envs.coverage.sim.users import placed, walked
 from tests.envs.coverage.sim.layouts import params_of, reward_of, rows, standing, state_at
 
@@ -73,7 +73,7 @@ def test_relaying_is_worth_what_it_is_in_the_original(channel):
 @pytest.mark.parametrize("env", ["coverage", "coverage_relay", "coverage_compat"])
 def test_shares_add_up_to_the_teams_reward(env):
     params, reward = params_of(env), reward_of(env)
-    state = opening_state(params, keys(64))
+    state = initial_state(params, keys(64))
     team, parts = reward(standing(params, state))
     shares = reward.shares(standing(params, state))
     assert shares.shape == (5, 64)
@@ -98,7 +98,7 @@ def test_a_share_by_hand():
 )
 def test_users_and_drones_have_no_order(env, channel):
     params, reward = params_of(env, f"env.sim.radio.channel={channel}"), reward_of(env)
-    opening = opening_state(params, keys(32, seed=2))
+    opening = initial_state(params, keys(32, seed=2))
     generator = torch.Generator().manual_seed(0)
     users = torch.randperm(50, generator=generator)
     drones = torch.randperm(5, generator=generator)
@@ -125,7 +125,7 @@ def test_drones_fly_as_told_within_their_box():
 
 
 def test_drones_begin_anywhere_in_their_box():
-    position = opening_state(params_of("coverage", "env.sim.num_users=1"), keys(4000)).position
+    position = initial_state(params_of("coverage", "env.sim.num_users=1"), keys(4000)).position
     low, high = torch.tensor([0.0, 0.0, 50.0]), torch.tensor([1000.0, 1000.0, 150.0])
     spread = position.flatten(1)
     torch.testing.assert_close(spread.mean(1), (low + high) / 2.0, atol=0.0, rtol=0.02)
@@ -192,7 +192,7 @@ def test_shadows_are_drawn_once_an_episode():
     shadowed = params_of(
         "coverage", "env.sim.radio.channel=3gpp", "env.sim.radio.shadowing=per_episode"
     )
-    state = opening_state(shadowed, keys(50))
+    state = initial_state(shadowed, keys(50))
     assert state.shadow.mean().item() == pytest.approx(0.0, abs=0.02)
     assert state.shadow.std().item() == pytest.approx(1.0, abs=0.02)
     later = advance(shadowed, state, torch.zeros(3, 5, 50))
