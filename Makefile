@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt
 train: setup  ## train a demonstration policy; ARGS adds Hydra options
 	$(PY) -m navrl.train env=combat agent=ppo experiment=demo $(ARGS)
 
-train-sync: setup  ## train a team in synchronous rounds; ARGS adds options of scripts/train_sync.sh
+train-sync: setup  ## train a team, once its installation is checked; ARGS adds options of scripts/train_sync.sh
 	scripts/train_sync.sh $(ARGS)
 
 test: setup  ## fast tests
@@ -69,14 +69,14 @@ imports: setup  ## which module may import which
 deps: setup  ## declared dependencies against used ones
 	$(VENV)/bin/deptry navrl
 
-size: setup  ## lines per file, and the limits
+size: setup  ## lines per file, limits, and crumbs
 	$(PY) scripts/size.py
 
 types: setup  ## mypy
 	$(PY) -m mypy
 
-conf: setup  ## every YAML option against its constructor
-	$(PY) -m pytest -q tests/architecture/test_conf.py
+conf: setup  ## the layout of the house, and every YAML option against its constructor
+	$(PY) -m pytest -q tests/architecture/test_house.py tests/architecture/test_conf.py
 
 bench: setup  ## where the time of a training run goes
 	$(PY) -m navrl.commands.bench $(ARGS)

@@ -1,4 +1,4 @@
-"""The entry of the commands: a checked command line, a composed configuration, plain errors."""
+"""Enter a command: check its command line, compose its configuration, print errors as one sentence."""
 
 from __future__ import annotations
 
@@ -71,14 +71,15 @@ def run_plain(
     function: Callable[[argparse.Namespace], int | None],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Run function(options) as a command with flags of its own; the exit code, as run_main has them."""
+    """Run function(options) as a command with flags of its own; return the exit code, as in run_main."""
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
     inner = _subparsers(parser)
     for each in (parser, *inner):
         each.allow_abbrev = False
         # A subparser leaves a flag that it does not know to its parent, who complains.
-        asked = (each, *inner) if each is parser else (each,)
-        flags = [flag for one in asked for action in one._actions for flag in action.option_strings]
+        parsers = (each, *inner) if each is parser else (each,)
+        actions = [action for found in parsers for action in found._actions]
+        flags = [flag for action in actions for flag in action.option_strings]
         refuse = functools.partial(_refuse_flags, each.prog, flags)
         setattr(each, "error", refuse)  # noqa: B010  (argparse would print its usage and exit)
     try:
@@ -113,7 +114,7 @@ def split_overrides(words: Sequence[str], config_name: str) -> tuple[list[str], 
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """Those of its actions, as in `navrl checkpoint ls`."""
+    """Return the parsers of its actions, as in `navrl checkpoint ls`."""
     return [
         each
         for action in parser._actions
@@ -123,7 +124,7 @@ def _subparsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser
 
 
 def _refuse_flags(program: str, flags: Sequence[str], message: str) -> None:
-    """argparse's complaint as our sentence."""
+    """Raise argparse's error as one sentence."""
     words = message.split()
     unknown = next((word.rstrip(":") for word in words if word.startswith("--")), "")
     hint = "" if unknown in flags else did_you_mean(unknown.partition("=")[0], flags)
@@ -151,7 +152,7 @@ def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
 
 
 def _parse_flags(config_name: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Hydra's flags and the overrides, without the flags that we refuse."""
+    """Return Hydra's flags and the overrides; raise about flags that are refused."""
     parser = get_args_parser()
     parser.allow_abbrev = False
     flags = [flag for action in parser._actions for flag in action.option_strings]
@@ -170,7 +171,7 @@ def _parse_flags(config_name: str, arguments: Sequence[str]) -> argparse.Namespa
 
 
 def _refuse_arguments(config_name: str, flags: Sequence[str], message: str) -> None:
-    """argparse's complaint as our sentence."""
+    """Raise argparse's error as one sentence."""
     words = message.split()
     hint = did_you_mean(words[-1], flags)
     unknown = next((word for word in words if word.startswith("--")), "").partition("=")[0][2:]
@@ -185,7 +186,7 @@ def _refuse_arguments(config_name: str, flags: Sequence[str], message: str) -> N
 def _compose_first_job(
     config_name: str, lines: Sequence[str], extra: Sequence[str]
 ) -> tuple[DictConfig, list[Override]]:
-    """The first job's configuration, and the sweeps; every swept group option is tried."""
+    """Return the first job's configuration, and the sweeps; try every swept group option."""
     try:
         overrides = OverridesParser.create().parse_overrides(list(lines))
     except HydraException as error:
@@ -231,7 +232,7 @@ def _check_can_start(config: DictConfig, *, multirun: bool) -> None:
 
 
 def _reporting(function: Callable[[DictConfig], float | None]) -> Callable[[DictConfig], Any]:
-    """function, but an error that its message explains ends the job without a traceback."""
+    """Return the function as a job that ends without a traceback if the message explains the error."""
 
     @functools.wraps(function)
     def job(config: DictConfig) -> float | None:
@@ -250,7 +251,7 @@ def _reporting(function: Callable[[DictConfig], float | None]) -> Callable[[Dict
 
 
 def _sentence(error: BaseException) -> str | None:
-    """The error in one line if it was written for the user, None if it is a bug to be traced."""
+    """Return the error in one line if it was written for the user, None if it is a bug to trace."""
     if isinstance(error, OmegaConfBaseException) or is_ours(type(error).__module__):
         return one_line(error)
     if isinstance(error, OSError) and error.strerror:
@@ -265,21 +266,21 @@ def _sentence(error: BaseException) -> str | None:
 
 
 def _exit_code(error: Exception) -> int:
-    """2 where the user asked for what cannot be, 1 where the world failed."""
+    """Return 2 for a wrong command line, 1 for a failure while running."""
     return 2 if isinstance(error, (ValueError, FileNotFoundError)) else 1
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> int:
-    """The exit code of Ctrl-C, after whatever the function had to say about it."""
+    """Print the message of Ctrl-C and return its exit code."""
     sys.stderr.write(f"navrl: {str(interrupt) or 'stopped by Ctrl-C before it was done'}\n")
     return 130
 
 
 def _report(sentence: str) -> None:
-    """Tell the user on stderr."""
+    """Print an error."""
     sys.stderr.write(f"navrl: error: {sentence}\n")
 
 
 def _debugging() -> bool:
-    """Whether the user asked for tracebacks."""
+    """Return whether tracebacks are wanted."""
     return "1" in (os.environ.get("NAVRL_DEBUG"), os.environ.get("HYDRA_FULL_ERROR"))

@@ -1,4 +1,4 @@
-"""Where conf/ is, composing it, turning it into JSON and back, and building objects from it."""
+"""Compose conf/, turn configurations into JSON and back, and build objects from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OmegaConf.register_new_resolver(
 
 
 def conf_dir() -> Path:
-    """The directory of train.yaml: $NAVRL_CONF, else the installed copy, else the checkout."""
+    """Return the directory of train.yaml: $NAVRL_CONF, else the installed copy, else the checkout."""
     chosen = os.environ.get("NAVRL_CONF")
     package = Path(__file__).resolve().parents[1]
     places = [Path(chosen).absolute()] if chosen else [package / "conf", package.parent / "conf"]
@@ -47,7 +47,7 @@ def conf_dir() -> Path:
 
 
 def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """The composed configuration, in struct mode and without Hydra's own node."""
+    """Return the composed configuration, in struct mode and without Hydra's own node."""
     config = compose_all(config_name, overrides)
     with open_dict(config):
         del config["hydra"]
@@ -55,24 +55,24 @@ def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
 
 
 def group_option(group: str, name: str) -> Any:
-    """The YAML of one option of a group, with the defaults of everything else around it."""
+    """Return the YAML of one option of a group, with the defaults of everything else around it."""
     return compose("train", [f"+{group}@option={name}"]).option
 
 
 def group_options(group: str) -> list[str]:
-    """The names of a group's options."""
+    """Return the names of a group's options."""
     with _hydra_context():
         loader: Any = GlobalHydra.instance().config_loader()
         return sorted(loader.get_group_options(group))
 
 
 def to_json(config: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data with its interpolations unresolved, ready for json.dump."""
+    """Return the configuration as plain data with unresolved interpolations, ready for json.dump."""
     return to_plain(config, resolve=False)
 
 
 def from_json(data: Mapping[str, Any]) -> DictConfig:
-    """The inverse of to_json: a DictConfig in struct mode. Nothing is built or resolved."""
+    """Return the DictConfig of to_json's data, in struct mode; nothing is built or resolved."""
     if not isinstance(data, Mapping):
         raise ConfigError(f"a configuration is a mapping of names, but got {type(data).__name__}")
     active = [value for _, value in dotted_items(data) if _RESOLVER.search(str(value))]
@@ -87,7 +87,7 @@ def from_json(data: Mapping[str, Any]) -> DictConfig:
 
 
 def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
-    """The composed configuration with Hydra's node; a ConfigError explains what is wrong."""
+    """Return the composed configuration with Hydra's node; a ConfigError explains mistakes."""
     try:
         with _hydra_context():
             return hydra.compose(config_name, list(overrides), return_hydra_config=True)
@@ -133,14 +133,14 @@ def _parsed(overrides: Sequence[str]) -> list[Override]:
 
 
 def _hydra_context() -> contextlib.AbstractContextManager[Any]:
-    """A Hydra that knows conf/; inside a command there is one already."""
+    """Return a context in which Hydra knows conf/; inside a command it does already."""
     if GlobalHydra.instance().is_initialized():
         return contextlib.nullcontext()
     return hydra.initialize_config_dir(version_base="1.3", config_dir=str(conf_dir()))
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -> str:
-    """Hydra's complaint about an override as one sentence with a suggestion."""
+    """Return Hydra's error about an override as one sentence with a suggestion."""
     if isinstance(error, OverrideParseException):
         place = _BARE.get(config_name)
         if place and re.fullmatch(r"[\w/.:-]+", str(error.override)):
@@ -165,13 +165,13 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -
 
 
 def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[str]) -> str:
-    """'Unknown key ...' with the closest key or group that this command knows with the other overrides."""
+    """Return 'Unknown key ...' with the closest key or group of the command, given the other overrides."""
     env = [override for override in overrides if override.startswith("env=")]
     others = [
         override for override in overrides if override.lstrip("+~").partition("=")[0] != written
     ]
     if len(others) == len(overrides):
-        return _asked_by_an_option(key, written, config_name, overrides)
+        return _changed_by_an_option(key, written, config_name, overrides)
     config = compose_all(config_name, others)  # raises in turn about the next that is wrong
     groups = [name for name in config.hydra.runtime.choices if not name.startswith("hydra/")]
     plain = to_plain(config, resolve=False)
@@ -198,8 +198,10 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     return f"Unknown {kind} '{key}'{hint} (see: python -m navrl.{config_name} --help)"
 
 
-def _asked_by_an_option(key: str, written: str, config_name: str, overrides: Sequence[str]) -> str:
-    """Nobody wrote the group: an option that was chosen, such as curriculum=league, wants it changed."""
+def _changed_by_an_option(
+    key: str, written: str, config_name: str, overrides: Sequence[str]
+) -> str:
+    """Explain a key that a chosen option changes, such as curriculum=league, and that does not exist."""
     asking = "a chosen option"
     for one in overrides:
         others = [override for override in overrides if override is not one]
@@ -212,14 +214,14 @@ def _asked_by_an_option(key: str, written: str, config_name: str, overrides: Seq
 
 
 def _homes(group: str, config_name: str) -> list[str]:
-    """The envs that have this group, if it is one."""
+    """Return the envs that have this group, if it is one."""
     if "." in group or not group_options(group):
         return []
     return [name for name in group_options("env") if _is_known(group, config_name, [f"env={name}"])]
 
 
 def _options_with(key: str, config_name: str) -> list[str]:
-    """The options of a key's group, such as collector for collector.threads, that have this key."""
+    """Return the options of a key's group, such as collector for collector.threads, that have this key."""
     group = key.partition(".")[0]
     if config_name != "train" or "." not in key or not group_options(group):
         return []
@@ -227,14 +229,14 @@ def _options_with(key: str, config_name: str) -> list[str]:
 
 
 def _is_known(key: str, config_name: str, overrides: Sequence[str] = ()) -> bool:
-    """Whether the command knows the key or group, if nothing else is said in the default env."""
+    """Return whether the command has the key or group with these overrides."""
     config = compose_all(config_name, overrides)
     known = OmegaConf.select(config, key, throw_on_missing=False, default=_ABSENT) is not _ABSENT
     return known or key in config.hydra.runtime.choices
 
 
 def dotted_items(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key below node as 'agent.optimizer.learning_rate', with its value."""
+    """Yield every key below node as 'agent.optimizer.learning_rate', with its value."""
     for name, value in node.items():
         yield f"{prefix}{name}", value
         if isinstance(value, Mapping):
@@ -242,19 +244,19 @@ def dotted_items(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 
 
 def to_plain(node: Any, *, resolve: bool) -> Any:
-    """Dicts, lists and scalars instead of OmegaConf containers."""
+    """Return dicts, lists and scalars instead of OmegaConf containers."""
     if isinstance(node, (DictConfig, ListConfig)):
         return OmegaConf.to_container(node, resolve=resolve)
     return node
 
 
 def one_line(*errors: BaseException | None) -> str:
-    """The messages of the errors, joined into one line."""
+    """Return the messages of the errors, joined into one line."""
     return " ".join(": ".join(_message(error) for error in errors if error is not None).split())
 
 
 def _message(error: BaseException) -> str:
-    """str(error), without the table of internals that OmegaConf adds."""
+    """Return str(error) without the table of internals that OmegaConf adds."""
     if not isinstance(error, OmegaConfBaseException):
         return str(error)
     where = f" (in '{error.full_key}')" if error.full_key else ""
@@ -262,7 +264,7 @@ def _message(error: BaseException) -> str:
 
 
 def build(node: Any, *, from_checkpoint: bool = False) -> Any:
-    """The object that a node with `_target_` describes (with `_partial_: true`, a partial of it).
+    """Build the object that a node with `_target_` describes (with `_partial_: true`, a partial of it).
 
     Nodes below it are built first; interpolations are resolved against the whole configuration.
     from_checkpoint refuses everything that could touch files: somebody else may have written it.

@@ -1,4 +1,4 @@
-"""The configuration of a resumed run: what it was started with, and what the user changes now."""
+"""The configuration of a resumed run: the saved one with the overrides of the new command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from omegaconf import DictConfig, OmegaConf
 from navrl.config.checks import ConfigError
 from navrl.config.compose import compose, from_json
 
-_PRESETS = ("experiment", "sweep")  # what they said is in the saved configuration already
-# A run of others is another run.
+_PRESETS = ("experiment", "sweep")  # the saved configuration contains their values already
+# Other values of these make another run.
 _KEPT = ("seed", "rollout_steps", "env", "agent", "observation", "action")
 # These write files or talk to servers, so they come from this installation and never from a file.
 LOCAL = ("logger", "checkpoint", "collector", "rollouts")
-# These change no result, or the banner says them.
+# These change no result, or the first lines of the run show them.
 _SILENT = (
     "resume",
     "restarts",
@@ -27,7 +27,7 @@ _SILENT = (
     "profile",
     *LOCAL,
 )
-_MOST_TOLD = 6
+_MOST_SHOWN = 6
 _ABSENT = object()
 
 
@@ -38,9 +38,9 @@ def resumed(
     overrides: Sequence[str],
     chosen: Mapping[str, Any],
 ) -> DictConfig:
-    """`saved` with every key or group that `overrides` name taken from `composed`.
+    """Return `saved` with every key or group that `overrides` name taken from `composed`.
 
-    choices and chosen are the options of every group, then and now.
+    `choices` and `chosen` are the options of every group, then and now.
     """
     config = from_json(saved)
     _complete(config, composed, choices, chosen)
@@ -70,50 +70,50 @@ def _complete(
     choices: Mapping[str, Any],
     chosen: Mapping[str, Any],
 ) -> None:
-    """Options that are younger than the run, as they are now; in env and agent if these are the same ones."""
+    """Add options that are newer than the run; within env and agent if these are the same ones."""
     same = [group for group in ("env", "agent") if choices.get(group) == chosen.get(group)]
     same = [
         group for group in same if OmegaConf.is_dict(config.get(group))
-    ]  # a stranger's may not be
+    ]  # in an untrusted file it may be anything
     absent = [str(key) for key in composed.keys() - config.keys() - chosen.keys()]
     for group in same:
-        absent += _younger(_plain(config[group]), _plain(composed[group]), group)
+        absent += _newer(_plain(config[group]), _plain(composed[group]), group)
     for key in absent:
         value = _plain(OmegaConf.select(composed, key))
         OmegaConf.update(config, key, value, force_add=True)
 
 
-def _younger(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Options of a class, and of the same classes within it, that it did not have."""
+def _newer(then: Mapping[str, Any], now: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Yield options of a class, and of the same classes within it, that the saved one lacks."""
     for key, value in now.items():
         inner = f"{path}.{key}"
         if key not in then:
             yield inner
         elif _kind(value) is not None and _kind(value) == _kind(then[key]):
-            yield from _younger(then[key], value, inner)
+            yield from _newer(then[key], value, inner)
 
 
 def _kind(value: Any) -> Any:
-    """The class that a value describes, if it does."""
+    """Return the class that a value describes, or None."""
     return value.get("_target_") if isinstance(value, Mapping) else None
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What a resume changes against the saved configuration, in one line; empty if nothing.
+    """Return what a resume changes against the saved configuration, in one line; empty if nothing.
 
-    Two classes in the same place are told by their names: what else differs below them follows.
+    Two classes in the same place are shown by their names, without what else differs below them.
     """
     found = list(_differences(then, now, ""))
-    rest = f", and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-    return ", ".join(found[:_MOST_TOLD]) + rest
+    rest = f", and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    return ", ".join(found[:_MOST_SHOWN]) + rest
 
 
 def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
-    """'key old -> new' of every leaf that is not the same."""
+    """Yield 'key old -> new' for every leaf that differs."""
     both = isinstance(then, Mapping) and isinstance(now, Mapping)
     if not both or then.get("_target_") != now.get("_target_"):
         if then != now:
-            yield f"{path} {_told(then)} -> {_told(now)}"
+            yield f"{path} {_shown(then)} -> {_shown(now)}"
         return
     for key in dict.fromkeys((*then, *now)):
         inner = f"{path}.{key}" if path else str(key)
@@ -121,15 +121,15 @@ def _differences(then: Any, now: Any, path: str) -> Iterator[str]:
             yield from _differences(then.get(key), now.get(key), inner)
 
 
-def _told(value: Any) -> str:
-    """A class by its name, what is absent as none, numbers as they are."""
+def _shown(value: Any) -> str:
+    """Return the name of a class, none for an absent value, a number as it is."""
     if isinstance(value, Mapping):
         return str(value.get("_target_", "some")).rpartition(".")[2]
     return "none" if value is None else str(value)
 
 
 def _numbers(then: Any, now: Mapping[str, Any]) -> dict[str, Any]:
-    """The saved numbers of an option that is the same class now."""
+    """Return the saved numbers of an option that is still of the same class."""
     if not OmegaConf.is_dict(then) or then.get("_target_") != now.get("_target_"):
         return {}
     return {key: then[key] for key in now if type(then.get(key)) in (int, float)}

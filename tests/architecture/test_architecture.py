@@ -35,13 +35,14 @@ def test_contracts_hold():
 def test_planted_violations_are_reported(copy_of_navrl):
     planted = {
         "envs/combat/sim": "import torchrl",
-        "envs/navigation": "import navrl.envs.combat.planted",
-        "envs/core": "import navrl.envs.coverage.planted",
+        "envs/navigation": "import navrl.envs.combat.env",
+        "envs/core": "import navrl.envs.coverage.env",
         "envs": "import navrl.agents.planted",
         "agents": "import omegaconf",
         "collectors": "import lz4.frame",
         "storage": "import wandb",
-        "loggers": "import navrl.run.planted",
+        "loggers": "import navrl.run.plan",
+        "config": "import navrl.contracts",
     }
     for package, line in planted.items():
         folder = copy_of_navrl / "navrl" / package
