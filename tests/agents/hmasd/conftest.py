@@ -3,7 +3,6 @@
 import functools
 
 import pytest
-import torch
 
 from navrl.config.compose import build, compose
 from tests.agents.hmasd import game
@@ -12,13 +11,6 @@ from tests.agents.hmasd import game
 @functools.cache
 def configuration(overrides):
     return compose("train", ["env=alice_and_bob", "agent=hmasd", "compile=off", *overrides]).agent
-
-
-@pytest.fixture(autouse=True)
-def _one_seed():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
 
 
 @pytest.fixture

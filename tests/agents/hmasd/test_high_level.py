@@ -134,7 +134,7 @@ def test_what_is_cut_short_can_be_dropped(make_agent):
     assert agent.high.prepare(team_rollout(rollout)).batch.skills.shape == (2 * game.NUM_ENVS, 3)
 
 
-def test_the_coordinator_waits_while_all_decisions_are_rewarded_alike(make_agent):
+def test_the_coordinator_waits_while_all_decisions_have_the_same_reward(make_agent):
     agent = make_agent("agent.k=3")
     before = game.weights(agent)
     nothing = torch.zeros(game.NUM_ENVS, 1)
@@ -148,7 +148,7 @@ def test_the_coordinator_waits_while_all_decisions_are_rewarded_alike(make_agent
     assert "policy.coordinator.logits.3.weight" in game.changed(agent, before)
 
 
-def test_no_skill_of_the_dead_is_better_than_another(make_agent):
+def test_skills_of_dead_agents_have_no_advantage(make_agent):
     agent = make_agent("agent.k=3")
     rollout = game.with_deaths(game.collect(agent.policy, 12)[0])
     batch = agent.high.prepare(team_rollout(rollout)).batch

@@ -66,7 +66,7 @@ class Session:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_rounds_in_an_env(name):
+def test_iterations_in_an_env(name):
     session = Session(name)
     for number in range(3):
         metrics = session.round()
@@ -78,7 +78,7 @@ def test_rounds_in_an_env(name):
         assert all(value == value for value in metrics.values())
 
 
-def test_a_team_of_one_mind_takes_no_seat_of_others():
+def test_a_policy_for_the_whole_team_is_refused_as_an_opponent():
     policy = Session("combat").agent.policy
     with pytest.raises(ValueError, match="decides for its whole team at once"):
         Frozen(checkpoint="latest", observation=None, action=None).install(policy, None)

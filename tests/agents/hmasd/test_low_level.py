@@ -7,7 +7,7 @@ from torchrl.data import Bounded, MultiCategorical
 from navrl.agents.hmasd.low_level import CriticInputs, initial_biases
 from navrl.agents.hmasd.rollout import team_rollout
 from navrl.agents.networks.heads import head_for
-from navrl.agents.networks.memory import GruRecurrence, chunks
+from navrl.agents.networks.memory import chunks
 from navrl.envs.core.specs import Hybrid
 from tests.agents.hmasd import game
 
@@ -77,13 +77,6 @@ def test_spread_skills_go_both_ways_along_a_basis_of_all_differences():
         assert (rows @ direction).max() >= 4.0 / 4**0.5 - 1e-4
 
 
-def test_more_skills_take_another_basis_and_fewer_its_first_axes():
-    rows = initial_biases("spread", 11, 1.0, five_actions())
-    assert rows.shape == (11, 5)
-    assert (rows[:8] @ rows[8] / 4.0).abs().max() < 0.999
-    assert initial_biases("spread", 1, 1.0, five_actions()).shape == (1, 5)
-
-
 @pytest.mark.parametrize(
     ("spec", "groups"),
     [
@@ -136,7 +129,7 @@ def test_values_by_hand(make_agent, critic):
 
 
 def explained(make_agent, critic):
-    """How much of rewards that depend on what each agent sees is explained after some rounds."""
+    """Return the explained variance of rewards that depend on each agent's observation."""
     free = [f"agent.intrinsic.{name}=0" for name in ("lambda_team", "lambda_indiv")]
     agent = make_agent(
         *("agent.ablation=no_high", "agent.discount=0", f"agent.actor.critic={critic}", *free),
@@ -196,21 +189,6 @@ def test_chunks_are_steps_of_one_agent_in_order():
     assert found[0].tolist() == rows[0, :3, 0].tolist()
     assert found[1].tolist() == rows[0, 3:, 0].tolist()
     assert found[-1].tolist() == rows[1, 3:, 2].tolist()
-
-
-def test_chunks_in_one_go_are_steps_one_by_one():
-    memory = GruRecurrence(4, 6)
-    rows, hidden = torch.randn(5, 6, 4), torch.randn(5, 4)
-    fresh = torch.rand(5, 6) < 0.3
-    whole = memory(rows, hidden, fresh)
-    for row in range(5):
-        now = hidden[row]
-        for t in range(6):
-            if fresh[row, t]:
-                now = torch.zeros(4)
-            found, now = memory.step(rows[row, t].view(1, 4), now.view(1, 4))
-            torch.testing.assert_close(whole[row, t], found[0], atol=1e-5, rtol=0.0)
-            now = now[0]
 
 
 def test_rollouts_that_do_not_split_into_chunks_are_refused(make_agent):

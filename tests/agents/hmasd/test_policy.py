@@ -11,7 +11,7 @@ STEPS = 23
 
 
 def expected_reasons(done, interval):
-    """Of one env's rollout, by hand: why there was a decision at each step."""
+    """Return the reason for a decision at each step of one env's rollout, by hand."""
     reasons, since = [], None
     for t, ended_before in enumerate([None, *done[:-1]]):
         if t == 0 or ended_before:

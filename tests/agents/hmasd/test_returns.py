@@ -26,7 +26,7 @@ def random_flags():
 
 
 def intervals(given, env, discount, mode):
-    """Of one env, for each decision: step, end, reward, discount to what follows, and why it ended."""
+    """Return step, end, reward, discount to the next and reason of the end for each decision of one env."""
     steps = [t for t in range(STEPS) if given["decide"][env, t]]
     found = []
     for t, following in zip(steps, [*steps[1:], STEPS], strict=True):
@@ -62,36 +62,3 @@ def test_against_a_loop_over_every_env(mode, gae_lambda):
                 assert found.duration[env, t].item() == end - t + 1
                 assert found.end[env, t].item() == why
                 following = expected, value
-
-
-def test_with_lambda_one_it_is_the_discounted_return_minus_the_value():
-    given, discount = random_flags(), 0.9
-    found = smdp_gae(**given, discount=discount, gae_lambda=1.0, mode="smdp")
-    for env in range(NUM_ENVS):
-        for t in range(STEPS):
-            if not given["decide"][env, t]:
-                continue
-            total, weight = 0.0, 1.0
-            for i in range(t, STEPS):
-                total += weight * given["reward"][env, i].item()
-                weight *= discount
-                if given["done"][env, i]:
-                    break
-            if not given["terminated"][env, i]:
-                total += weight * given["next_value"][env, i, 0].item()
-            expected = total - given["value"][env, t, 0].item()
-            assert found.advantage[env, t, 0].item() == pytest.approx(expected, abs=1e-9)
-
-
-def test_values_count_only_where_decisions_are_made_and_episodes_cut():
-    given = random_flags()
-    cut = given["done"] & ~given["terminated"]
-    cut[:, -1] = True
-    noisy = {
-        **given,
-        "value": torch.where(given["decide"].unsqueeze(-1), given["value"], 1e6),
-        "next_value": torch.where(cut.unsqueeze(-1), given["next_value"], 1e6),
-    }
-    options = {"discount": 0.9, "gae_lambda": 0.8, "mode": "per_decision"}
-    one, other = (smdp_gae(**rows, **options).advantage for rows in (given, noisy))
-    assert torch.equal(one[given["decide"]], other[given["decide"]])

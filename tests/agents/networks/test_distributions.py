@@ -119,7 +119,7 @@ def scaled_beta(alpha, beta, dtype=torch.float64):
 
 
 def density(x, alpha, beta, low, high):
-    """Of one column in the units of the action."""
+    """Compute the density of one column in the units of the action."""
     share = (x - low) / (high - low)
     log_norm = math.lgamma(alpha) + math.lgamma(beta) - math.lgamma(alpha + beta)
     log_kernel = (alpha - 1.0) * math.log(share) + (beta - 1.0) * math.log(1.0 - share)

@@ -4,7 +4,6 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torch.nn import functional
-from torchrl.data import Categorical, Composite, MultiCategorical, Unbounded
 
 from navrl.agents.core.team import TeamOptions
 from navrl.agents.networks.memory import FRESH, HIDDEN
@@ -132,40 +131,6 @@ def test_each_actor_of_a_team_remembers_for_itself(make_squad_agent):
     for i, actor in enumerate(policy.trunk.actors):
         _, remembered = actor.step(policy.with_agent_ids(frames["agents"])[:, i])
         torch.testing.assert_close(remembered, first[:, i])
-
-
-def test_it_learns_what_has_to_be_remembered(make_agent):
-    """One of two signs is shown at the first of three steps; the choice at the last one has to be it."""
-    places = torch.zeros(64, 3, 1, dtype=torch.bool)
-    places[:, -1] = True
-
-    def learned(**options):
-        torch.manual_seed(1)
-        observation = Composite(
-            observation=Composite(ego=Unbounded((64, 3)), shape=(64,)), shape=(64,)
-        )
-        agent = make_agent(
-            observation_spec=observation.set(
-                "action_mask", Categorical(2, shape=(64, 5), dtype=torch.bool)
-            ),
-            action_spec=MultiCategorical([3, 2], shape=(64, 2)),
-            **{**options, "learning_rate": 1e-2, "num_epochs": 4, "discount": 0.9},
-        )
-        rates = []
-        for _ in range(25):
-            sign = torch.randint(2, (64,))
-            seen = torch.zeros(64, 4, 3)
-            seen[:, 0, 0] = 2.0 * sign - 1.0
-            rollout, _ = flown(agent.policy, seen, places)
-            right = (rollout["action"][:, -1, 1] == sign).float()
-            rollout["next", "reward"] = torch.zeros(64, 3, 1)
-            rollout["next", "reward"][:, -1, 0] = right
-            agent.update(rollout)
-            rates.append(right.mean().item())
-        return sum(rates[-5:]) / 5
-
-    assert learned(rnn="gru", chunk_length=3) > 0.95
-    assert learned(rnn="gru", chunk_length=1) < 0.95  # truncated, it learns at best by luck
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ import math
 
 import pytest
 import torch
-from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.agents.networks.distributions import ScaledBeta
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
 from tests.agents.conftest import configuration, entities, one_step, spec
 from tests.agents.drone import disturbed, drone_specs, make_drone_rollout, seen_by
@@ -34,18 +32,6 @@ def test_it_begins_centred_and_wide(make_navrl_agent):
     assert dist._alpha.mean().item() == pytest.approx(concentration, abs=0.01)
     samples = torch.cat([dist.sample() for _ in range(50)])
     assert samples.std().item() == pytest.approx(deviation, rel=0.03)
-
-
-def test_the_deterministic_action_is_the_mean(make_navrl_agent):
-    policy = disturbed(make_navrl_agent()).policy
-    frames = seen_by(50)
-    dist = policy.get_dist(frames)
-    assert isinstance(dist, ScaledBeta)
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        action = policy(frames.clone())["action"]
-    alpha, beta = dist._alpha, dist._beta
-    torch.testing.assert_close(action, 2.0 * alpha / (alpha + beta) - 1.0, rtol=0.0, atol=1e-6)
-    assert action.std().item() > 0.01
 
 
 def test_metres_enter_as_they_are_whatever_the_spec_says(make_navrl_agent):

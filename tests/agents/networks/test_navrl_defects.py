@@ -1,4 +1,4 @@
-"""What was wrong in the published update, and is right in ours; each number tells the two apart."""
+"""Defects of the published update that ours does not have; every number differs between the two."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ PARTS = ("policy", "critic")
 
 
 def copies(agent):
-    """What every parameter is, by its name; shared layers are the policy's."""
+    """Copy every parameter by its name; shared layers are the policy's."""
     found = {
         parameter: name
         for part in reversed(PARTS)
@@ -23,7 +23,7 @@ def copies(agent):
 
 
 def moved(agent, start):
-    """How far every parameter went."""
+    """Return the change of every parameter."""
     return {name: now - start[name] for name, now in copies(agent).items()}
 
 
