@@ -138,7 +138,7 @@ class NavigationEnv(BatchedEnv):
         self, pilot: Planner, memory: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the action of a planner in place of the policy; memory None begins an episode."""
-        state: Any = self._world.state
+        state = self.navigation_state
         if memory is None:
             pilot.prepare(self.params.lidar)
             memory = pilot.initial(self._env_id.shape[0], self.device)

@@ -1,4 +1,4 @@
-"""Drone navigation as a TorchRL env: how episodes end, what they are told, and which worlds they are in."""
+"""Drone navigation as a TorchRL env: the ends of episodes, their observations, and their worlds."""
 
 import math
 
@@ -166,7 +166,7 @@ def test_a_latency_of_two_decisions_delays_the_first_command_by_two():
     assert torch.allclose(paths[0][2:], paths[1][:4], atol=1e-5)
 
 
-def test_harder_worlds_are_what_is_asked_for():
+def test_harder_worlds_hold_the_configured_obstacles():
     env = make_env(*_CROWDED)
     env.set_stages([Difficulty(10, 8), Difficulty(50, 40)], {0: 0.5, 1: 0.5})
     env.start_over()
@@ -186,7 +186,7 @@ def test_stages_need_worlds_that_are_renewed():
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("world.difficulty.static=61", "world.difficulty.static"),
         ("world.renew_episodes=0.5", "world.renew_episodes"),
@@ -200,8 +200,8 @@ def test_stages_need_worlds_that_are_renewed():
         ("env.sim.speed_limit=cube", "env.sim.speed_limit"),
     ],
 )
-def test_impossible_options_are_refused_by_name(override, said):
-    with pytest.raises(ValueError, match=said):
+def test_impossible_options_are_refused_by_name(override, message):
+    with pytest.raises(ValueError, match=message):
         make_env(*_CROWDED, override)
 
 

@@ -1,6 +1,6 @@
-"""What was wrong in the published simulator and is right in ours, by the numbers of the list of its defects.
+"""Defects of the published simulator that ours does not have, by their numbers in the list of defects.
 
-Each test says again, in a few lines, what the original did, and shows that ours tells the two apart.
+Each test repeats, in a few lines, the behaviour of the original, and shows that ours differs.
 """
 
 import itertools
@@ -103,7 +103,7 @@ def test_4_without_moving_obstacles_the_layout_stays():
     assert shapes == [(16, 5, 10)] * 2 != [as_published] * 2
 
 
-def test_5_placement_asks_neither_the_clock_nor_shared_random_numbers():
+def test_5_placement_uses_neither_the_clock_nor_shared_random_numbers():
     made = []
     for noise in (1, 2):
         torch.manual_seed(noise)
@@ -166,7 +166,7 @@ def test_6_goals_are_drawn_evenly_up_and_down():
 
 
 @pytest.mark.parametrize(("every_s", "overshoot"), [(None, False), (2.0, True)])
-def test_6_who_arrives_turns_at_once(every_s, overshoot):
+def test_6_an_obstacle_that_arrives_turns_at_once(every_s, overshoot):
     params = moving_params(re_aim_every_s=every_s)
     before, late = begun(params, 16), 0
     for after in flown(params, before, 100):
@@ -203,20 +203,20 @@ def test_8_envs_have_worlds_and_obstacles_of_their_own():
 
 @pytest.mark.parametrize("hoarding", [False, True])
 def test_9_an_evaluation_keeps_no_transitions(hoarding):
-    """Of what a policy was told, at most the last two steps are alive; the original kept them all."""
+    """Keep at most the last two observations alive; the original kept them all."""
     env = small_env("env.sim.time_limit_s=0.24")
-    told, kept, alive = [], [], []
+    observed, kept, alive = [], [], []
 
     def policy(root):
-        alive.append(sum(each() is not None for each in told))
-        told.append(weakref.ref(root["observation", "lidar"]))
+        alive.append(sum(each() is not None for each in observed))
+        observed.append(weakref.ref(root["observation", "lidar"]))
         if hoarding:
             kept.append(root["observation", "lidar"])
         return ahead(root)
 
     ends = play(env, policy, deterministic=True)
     assert len(ends["success"]) == 16
-    assert len(told) >= 15
+    assert len(observed) >= 15
     assert (max(alive) > 4) == hoarding
 
 
@@ -248,18 +248,18 @@ def test_4_5_9_our_inputs_are_about_one_and_the_published_ones_up_to_tens():
         root = env.reset()
         for _ in range(5):
             _, root = env.step_and_maybe_reset(ahead(root))
-        told = root["observation"]
+        observed = root["observation"]
         largest[name] = max(
-            told[leaf].abs().max().item() for leaf in ("state", "lidar", "obstacles")
+            observed[leaf].abs().max().item() for leaf in ("state", "lidar", "obstacles")
         )
     assert largest["navigation"] <= 3.0
     assert largest["navigation_compat"] >= 9.0
 
 
-def test_4_5_10_who_is_absent_is_told_apart_from_the_narrowest():
+def test_4_5_10_an_absent_obstacle_differs_from_the_narrowest():
     env = small_env(num_envs=64)
-    told = env.reset()["observation"]
-    mask, rows = told["obstacles_mask"], told["obstacles"]
+    observed = env.reset()["observation"]
+    mask, rows = observed["obstacles_mask"], observed["obstacles"]
     assert mask.any()
     assert not mask.all()
     assert (rows[~mask] == 0.0).all()

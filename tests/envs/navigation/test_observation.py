@@ -1,4 +1,4 @@
-"""What a drone is told, against the layouts of the specification."""
+"""Observations against the layouts of the specification."""
 
 import math
 
@@ -53,42 +53,42 @@ def test_the_published_layout(flight):
     params, state = flight
     kind = NavRLObservation()
     kind.prepare(params, "cpu")
-    told = kind.rows(params, state, around())
+    observed = kind.rows(params, state, around())
     far = math.hypot(8.0, 0.5)
     expected = [8.0 / far, 0.0, 0.5 / far, 8.0, 0.5, 0.0, -1.0, 0.5]
-    assert told["state"][:, 0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert observed["state"][:, 0].tolist() == pytest.approx(expected, abs=1e-6)
     away = math.sqrt(5.0)
     block = [0.0, -2.0 / away, 1.0 / away, 2.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
     column = [1.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 3.0, 0.0]
-    assert told["obstacles"][0, :, 0].tolist() == pytest.approx(block, abs=1e-6)
-    assert told["obstacles"][1, :, 0].tolist() == pytest.approx(column, abs=1e-6)
-    assert (told["obstacles"][2:] == 0.0).all()
-    assert told["obstacles_mask"][:, 0].tolist() == [True, True, False, False, False]
-    assert told["lidar"].shape == (1, 36, 4, 1)
-    assert told["lidar"][0, 7, 2, 0] == 2.5
-    assert told["lidar"].sum() == 2.5
+    assert observed["obstacles"][0, :, 0].tolist() == pytest.approx(block, abs=1e-6)
+    assert observed["obstacles"][1, :, 0].tolist() == pytest.approx(column, abs=1e-6)
+    assert (observed["obstacles"][2:] == 0.0).all()
+    assert observed["obstacles_mask"][:, 0].tolist() == [True, True, False, False, False]
+    assert observed["lidar"].shape == (1, 36, 4, 1)
+    assert observed["lidar"][0, 7, 2, 0] == 2.5
+    assert observed["lidar"].sum() == 2.5
 
 
 def test_our_layout(flight):
     params, state = flight
     kind = GoalFrameObservation()
     kind.prepare(params, "cpu")
-    told = kind.rows(params, state, around())
+    observed = kind.rows(params, state, around())
     far = math.hypot(8.0, 0.5)
     expected = [
         *(8.0 / far, 0.0, 0.5 / far, math.log(1.0 + far) / 4.0, 0.125),
         *(0.0, -0.5, 0.25, 1.3 / 4.0, 2.5 / 4.0),
     ]
-    assert told["state"][:, 0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert observed["state"][:, 0].tolist() == pytest.approx(expected, abs=1e-6)
     away = math.sqrt(5.0)
     gap = math.hypot(2.0 - 0.25, 1.0 - 0.5)
     block = [
         *(0.0, -2.0 / away, 1.0 / away, away / 4.0, gap / 4.0),
         *(0.5, 0.0, 0.0, 0.5, 0.5, -0.25, 0.25, 0.0),
     ]
-    assert told["obstacles"][0, :, 0].tolist() == pytest.approx(block, abs=1e-6)
-    assert (told["obstacles"][2:] == 0.0).all()
-    assert told["lidar"][0, 7, 2, 0] == pytest.approx(2.5 / 4.0)
+    assert observed["obstacles"][0, :, 0].tolist() == pytest.approx(block, abs=1e-6)
+    assert (observed["obstacles"][2:] == 0.0).all()
+    assert observed["lidar"][0, 7, 2, 0] == pytest.approx(2.5 / 4.0)
 
 
 def test_a_goal_straight_above_gives_a_frame_and_no_nan(flight):
@@ -96,10 +96,10 @@ def test_a_goal_straight_above_gives_a_frame_and_no_nan(flight):
     above = state._replace(start=state.goal - torch.tensor([[0.0], [0.0], [1.0]]))
     kind = NavRLObservation()
     kind.prepare(params, "cpu")
-    told = kind.rows(params, above, around())
-    assert all(rows.isfinite().all() for rows in told.values())
+    observed = kind.rows(params, above, around())
+    assert all(rows.isfinite().all() for rows in observed.values())
     # then ahead is east
-    assert told["state"][5:, 0].tolist() == pytest.approx([1.0, 0.0, 0.5], abs=1e-6)
+    assert observed["state"][5:, 0].tolist() == pytest.approx([1.0, 0.0, 0.5], abs=1e-6)
 
 
 def _column(*values):

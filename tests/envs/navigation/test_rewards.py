@@ -1,4 +1,4 @@
-"""What a flight is paid, against arithmetic."""
+"""The reward terms against arithmetic."""
 
 import math
 
@@ -89,12 +89,12 @@ def test_terms(term, after, expected):
     assert term(step(BEFORE, after)).item() == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_goal_is_paid_once():
+def test_a_goal_is_rewarded_once():
     there = State((10.0, 0.0, 1.0), (0.0, 0.0, 0.0), reached=True)
     assert terms.success(step(there, there)).item() == 0.0
 
 
-def test_the_time_is_up_only_for_those_who_have_not_arrived():
+def test_a_timeout_needs_that_the_goal_was_not_reached():
     away, there = (State((0.0,) * 3, (0.0,) * 3, reached=reached) for reached in (False, True))
     assert terms.timeout(step(BEFORE, away, truncated=True)).item() == 1.0
     assert terms.timeout(step(BEFORE, there, truncated=True)).item() == 0.0

@@ -28,7 +28,7 @@ def decode_pcd(data: bytes, most_points: int) -> NDArray[np.float64]:
         return _from_text(header, body)
     if header.encoding == "binary":
         return _from_bytes(header, body)
-    raise ValueError(f"its data are {header.encoding}; expected ascii or binary: save it anew")
+    raise ValueError(f"its data are {header.encoding}; expected ascii or binary: save it again")
 
 
 def _read_header(data: bytes) -> tuple[_Header, bytes]:

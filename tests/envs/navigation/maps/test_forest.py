@@ -18,11 +18,11 @@ def forest():
 def test_forest_obstacles_overlap_or_are_the_gap_apart(forest):
     touching = 0
     for world in range(3):
-        bodies = [(corners(*row[:6]), 0.0) for _, row in box_rows(forest.boxes, world)]
+        shapes = [(corners(*row[:6]), 0.0) for _, row in box_rows(forest.boxes, world)]
         for _, (x, y, radius, _, _) in cylinder_rows(forest.cylinders, world):
-            bodies.append((corners(x, y, 0.0, 0.0, 1.0, 0.0), radius))
-        assert len(bodies) == 120
-        for (one, radius), (other, radius_2) in itertools.combinations(bodies, 2):
+            shapes.append((corners(x, y, 0.0, 0.0, 1.0, 0.0), radius))
+        assert len(shapes) == 120
+        for (one, radius), (other, radius_2) in itertools.combinations(shapes, 2):
             if math.dist(one[0], other[0]) < 12.0:
                 gap = polygon_gap(one, other) - radius - radius_2
                 assert not 1e-4 < gap < 1.0 - 1e-4

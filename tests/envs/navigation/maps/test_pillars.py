@@ -54,7 +54,7 @@ def test_widths_and_lengths_are_drawn_evenly_and_apart(pillars):
 
 
 def share_below(height_m):
-    """How much of the mixture lies below a height, from its definition."""
+    """Return the share of the mixture below a height, from its definition."""
     parts = zip(itertools.pairwise(EDGES_M), SHARES, strict=True)
     return sum(
         share * min(max((height_m - low) / (high - low), 0.0), 1.0) for (low, high), share in parts

@@ -1,4 +1,4 @@
-"""What holds for every generated world: its key decides all, and impossible numbers are named."""
+"""Generated worlds: they depend on their key only, and impossible numbers are named."""
 
 import dataclasses
 import math

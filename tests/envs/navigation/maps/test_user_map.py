@@ -249,7 +249,7 @@ def test_a_file_with_a_wrong_byte_is_read_or_refused_but_never_fails_otherwise(t
 
 
 def filled(blocks, size):
-    """How many boxes cover each voxel, counted one by one."""
+    """Return the number of boxes over each voxel, counted one by one."""
     space = np.zeros(size, dtype=int)
     for row_low, row_high, column_low, column_high, bottom, top in zip(*blocks, strict=True):
         space[row_low:row_high, column_low:column_high, bottom:top] += 1

@@ -1,4 +1,4 @@
-"""What one drone perceives, put together by hand; and what a straight flight among discs comes to."""
+"""Perceptions of one drone, put together by hand, and the result of a straight flight among discs."""
 
 import math
 
@@ -54,7 +54,7 @@ def sight(*, goal=(10.0, 0.0, 0.0), velocity=(0.0, 0.0, 0.0), beams=(), moving=(
 
 
 def closest_m(place, motion, velocity, time_s):
-    """How near a point with this velocity comes to the middle of a disc within the time."""
+    """Return the least distance of a point with this velocity to the middle of a disc within the time."""
     x, y = place
     fast_x, fast_y = velocity[0] - motion[0], velocity[1] - motion[1]
     square = fast_x * fast_x + fast_y * fast_y

@@ -109,7 +109,7 @@ def test_an_edge_touches_the_velocity_obstacle():
     assert 40 < hits < seen - 40
 
 
-def test_who_is_in_a_disc_leaves_it_within_the_time_to_escape():
+def test_a_drone_in_a_disc_leaves_it_within_the_time_to_escape():
     hazards = Hazards(*(torch.tensor([[value]]) for value in (0.3, 0.0, 0.0, 0.0, 0.5)))
     still = torch.zeros(1)
     planes = avoiding(hazards, still, still, horizon_s=2.0, escape_s=0.1)

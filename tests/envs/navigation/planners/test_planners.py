@@ -1,4 +1,4 @@
-"""What each planner is for, in scenes small enough to know the answer."""
+"""The commands of the planners in scenes small enough to know the answer."""
 
 import math
 
@@ -16,7 +16,7 @@ CHOICE = {"headings": 24, "speeds_mps": (0.667, 1.333, 2.0)}
 
 
 def command(planner, perception):
-    """What the planner does first."""
+    """Return the first command of the planner."""
     planner.prepare(LIDAR)
     flown, _ = planner.act(perception, planner.initial(1, "cpu"))
     return flown[:, 0].tolist()
@@ -48,7 +48,7 @@ def test_greedy_slows_down_at_the_goal_and_stops_there():
 
 
 @pytest.mark.parametrize("planner", [field, velocity_obstacles, orca])
-def test_with_nothing_in_sight_everybody_is_greedy(planner):
+def test_with_nothing_in_sight_every_planner_is_greedy(planner):
     free = sight(goal=(6.0, 2.0, 3.0))
     assert command(planner(), free) == pytest.approx(command(Greedy(**SPEEDS), free), abs=1e-5)
 

@@ -127,10 +127,10 @@ def test_interventions_are_counted():
         changed, decisions = changed + differs, decisions + 1.0
         change_mps = change_mps + (flown - command).square().sum(0).sqrt()
         stepped, root = env.step_and_maybe_reset(root.set("action", action))
-        told = stepped["next", "episode"]
+        observed = stepped["next", "episode"]
         expected = (changed / decisions, change_mps / decisions)
         for name, share in zip(("interventions", "shield_mps"), expected, strict=True):
-            assert torch.allclose(told[:, names.index(name)], share, atol=1e-5)
+            assert torch.allclose(observed[:, names.index(name)], share, atol=1e-5)
         done = stepped["next", "done"].squeeze(-1)
         changed, change_mps, decisions = (
             torch.where(done, 0.0, total) for total in (changed, change_mps, decisions)

@@ -40,7 +40,7 @@ def keys(count, seed=0):
 
 
 def begun(params, count, *, start=(100.0, 100.0, 2.0), active=None, seed=0):
-    """The obstacles of `count` envs; the drone is far away unless told otherwise."""
+    """The obstacles of `count` envs; the drone is far away by default."""
     active = torch.tensor(params.count if active is None else active)
     start = torch.as_tensor(start, dtype=torch.float32).reshape(3, -1).expand(3, count)
     return initial_obstacles(params, keys(count, seed), start, active)

@@ -1,4 +1,4 @@
-"""The rigid body of lee.py a second time: rotation matrices, a solved allocation, float64, Runge-Kutta."""
+"""The rigid body of lee_quadrotor.py again: rotation matrices, a solved allocation, float64, Runge-Kutta."""
 
 import math
 
@@ -48,9 +48,9 @@ class Quadrotor:
 
     def rotor_thrusts(self, velocity, turn, rates, command):
         lee = self.lee
-        asked = lee.velocity_gain_per_s * (command - velocity) + self.gravity
+        demand = lee.velocity_gain_per_s * (command - velocity) + self.gravity
         yaw = math.atan2(turn[1, 0], turn[0, 0])
-        up = asked / np.linalg.norm(asked)
+        up = demand / np.linalg.norm(demand)
         left = np.cross(up, [math.cos(yaw), math.sin(yaw), 0.0])
         left /= np.linalg.norm(left)
         wanted = np.stack([np.cross(left, up), left, up], axis=1)
@@ -60,7 +60,7 @@ class Quadrotor:
             [lee.attitude_rate_gain_nms, lee.attitude_rate_gain_nms, lee.yaw_rate_gain_nms]
         )
         torque = -stiff * error - damp * rates
-        force = lee.mass_kg * asked @ turn[:, 2]
+        force = lee.mass_kg * demand @ turn[:, 2]
         return np.linalg.solve(self.allocation, np.concatenate([[force], torque]))
 
     def slope(self, state, command):

@@ -56,7 +56,7 @@ def to_ground(origin, ray, grow):
 
 
 def ranges(lidar, boxes, cylinders, sensors, grow=0.0):
-    """What `cast` should return for sensors (x, y, z, cos, sin), with all obstacles grown by so much."""
+    """Return the ranges of sensors (x, y, z, cos, sin), with all obstacles grown by so much."""
     x, y, z, cos, sin = (field.double() for field in sensors)
     beam = torch.arange(lidar.beams, dtype=torch.float64) * (2.0 * math.pi / lidar.beams)
     low, high = math.radians(lidar.ring_low_deg), math.radians(lidar.ring_high_deg)

@@ -96,7 +96,7 @@ def test_an_episode_begins_with_the_distance_at_its_start():
 
 
 @pytest.mark.parametrize("name", ["navigation", "navigation_compat"])
-def test_the_lidar_sees_what_stands_and_a_drone_is_told_what_moves(name):
+def test_no_beam_meets_a_moving_obstacle_but_it_is_observed(name):
     """As in the original: moving obstacles are known by place and speed, and no beam meets them."""
     env = shipped(name)
     state = env.navigation_state
@@ -112,7 +112,7 @@ def test_the_lidar_sees_what_stands_and_a_drone_is_told_what_moves(name):
     assert near.offset[0, 0].tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
-def test_policy_planners_and_replays_are_told_the_same_scan():
+def test_policy_planners_and_replays_observe_the_same_scan():
     """With noise, lost beams and a delay of two decisions; the truth is something else."""
     spoiled = (
         "world.map.count=300",
@@ -123,12 +123,12 @@ def test_policy_planners_and_replays_are_told_the_same_scan():
     env = shipped(
         "navigation", *spoiled, "env.sim.scan_latency_decisions=2", "env.sim.time_limit_s=1"
     )
-    told, states = [], []
+    observed, states = [], []
 
     def straight_on(root):
         state, params = env.navigation_state, env.params
-        told.append((4.0 - 4.0 * root["observation", "lidar"][:, 0]).movedim(0, -1))
-        assert torch.allclose(told[-1], perceive(params, state).ranges, atol=1e-5)
+        observed.append((4.0 - 4.0 * root["observation", "lidar"][:, 0]).movedim(0, -1))
+        assert torch.allclose(observed[-1], perceive(params, state).ranges, atol=1e-5)
         states.append(state)
         return root.set("action", torch.tensor([0.5, 0.0, 0.0]).expand(2, 3))
 
@@ -136,6 +136,6 @@ def test_policy_planners_and_replays_are_told_the_same_scan():
     for number, trip in enumerate(recorded.trips):
         for knot, ranges in zip(trip.time_s[:-1], trip.ranges_m, strict=False):
             decision = round(knot / 0.05)
-            assert torch.allclose(ranges, told[decision][..., number], atol=1e-5)
+            assert torch.allclose(ranges, observed[decision][..., number], atol=1e-5)
             spoilt += int((ranges.flatten() != states[decision].scans[0][:, number]).sum())
     assert spoilt > 100

@@ -36,7 +36,7 @@ def flown(model, drone, command, dt, steps, response=None):
     return drone
 
 
-def test_the_kinematic_drone_does_what_it_is_told():
+def test_the_kinematic_drone_flies_its_command():
     drone = flown(
         Kinematic(), still(Kinematic()), (1.0, -2.0, 0.5), 0.1, 10, plain(wind=(3.0, 0.0, 0.0))
     )

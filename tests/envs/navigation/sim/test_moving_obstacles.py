@@ -157,7 +157,7 @@ def test_what_obstacles_draw_in_one_step_is_spread_and_says_nothing_of_the_next(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("every_s", [None, 2.0])
-def test_who_is_not_there_stays_away(mode, every_s):
+def test_absent_obstacles_stay_absent(mode, every_s):
     params = moving_params(mode, re_aim_every_s=every_s, rest_s=0.01)
     active = torch.tensor([0, 16, 80])
     first = initial_obstacles(params, keys(3), torch.zeros(3, 3), active)
@@ -233,7 +233,7 @@ def test_kinds_are_those_of_the_original_in_its_order():
     assert is_column(params, index).tolist() == [n >= 40 for n in range(80)]
 
 
-def test_nobody_begins_near_the_drone_or_outside_of_the_box():
+def test_no_obstacle_begins_near_the_drone_or_outside_of_the_box():
     # Every start that matters: anywhere in the box, on its faces, in its corners, a little outside.
     generator = torch.Generator().manual_seed(0)
     start = torch.rand(3, 4096, generator=generator) * 40.0 - 20.0

@@ -1,4 +1,4 @@
-"""The nearest moving obstacles: who they are, what is told of them, and when one is hit."""
+"""The nearest moving obstacles: their order, their observed states, and collisions with them."""
 
 import math
 
@@ -13,7 +13,7 @@ BLOCK, SMALL_BLOCK, COLUMN = 35, 5, 55
 
 
 def seen(rows, position=(0.0, 0.0, 1.0), *, velocity=None, count=5, range_m=4.0):
-    """What a drone of one env is told."""
+    """Return the nearest obstacles of a drone in one env."""
     place = torch.tensor(position).reshape(3, 1)
     obstacles = placed(rows, velocity=velocity)
     return nearest(moving_params(), obstacles, place, count=count, range_m=range_m)
@@ -47,12 +47,12 @@ def test_they_are_those_of_a_slow_search_in_their_order():
     assert 0 < complete < envs  # some see five, some fewer
 
 
-def test_height_does_not_count_for_who_is_nearest():
+def test_height_does_not_count_in_the_order():
     near = seen({BLOCK: (1.0, 0.0, 4.0), SMALL_BLOCK: (2.0, 0.0, 1.0)}, count=1)
     assert near.offset[:, 0, 0].tolist() == [1.0, 0.0, 3.0]
 
 
-def test_who_is_beyond_the_range_is_not_there_and_says_nothing():
+def test_obstacles_beyond_the_range_are_absent_and_zero():
     rows = {BLOCK: (3.9, 0.0, 1.0), COLUMN: (0.0, 4.1, 2.5)}
     near = seen(rows, velocity=dict.fromkeys(rows, (1.0, 1.0, 0.0)))
     assert near.present[:, 0].tolist() == [True, False, False, False, False]

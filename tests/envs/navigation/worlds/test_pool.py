@@ -11,7 +11,7 @@ from tests.envs.navigation.maps.examples import FOREST, SMALL_PILLARS, fields, k
 ROOM = Difficulty(350, 80)
 
 
-def test_places_are_dealt_in_proportion():
+def test_stages_are_spread_in_proportion():
     plan = spread({0: 0.1, 1: 0.1, 2: 0.8}, 64)
     for stage, exactly in enumerate((6.4, 6.4, 51.2)):
         assert abs(plan.count(stage) - exactly) < 1.0
@@ -19,14 +19,14 @@ def test_places_are_dealt_in_proportion():
     assert set(plan[:12]) == set(plan[-12:]) == {0, 1, 2}
 
 
-def test_one_stage_gets_everything():
+def test_one_stage_gets_every_world():
     assert spread({3: 1.0}, 5) == [3] * 5
 
 
 @pytest.mark.parametrize(
     "wrong", [Difficulty(351, 0), Difficulty(-1, 0), Difficulty(0, 81), Difficulty(1.5, 0)]
 )
-def test_what_there_is_no_room_for_is_refused_by_name(wrong):
+def test_a_difficulty_without_room_is_refused_by_name(wrong):
     name = "moving" if wrong.moving else "static"
     with pytest.raises(ValueError, match=rf"here\.{name} = "):
         wrong.checked("here.", ROOM)
@@ -46,7 +46,7 @@ def most_in_a_cell(worlds):
     ]
 
 
-def test_only_worlds_with_a_crowded_place_are_drawn_anew():
+def test_only_worlds_with_a_crowded_place_are_drawn_again():
     key, count = keys(range(8)), torch.full((8,), 120)
     whole, worlds = make_worlds(FOREST, GRID, key, count, boxes_per_cell=60, cylinders_per_cell=60)
     for field, expected in zip(fields(whole), fields(FOREST.make(key, count)), strict=True):

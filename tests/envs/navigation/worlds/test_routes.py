@@ -97,7 +97,7 @@ def test_perimeter_start_and_goal_are_independent(perimeter):
     assert float(lengths(perimeter).min()) < 3.0
 
 
-def test_free_routes_are_free_and_as_long_as_asked(forest):
+def test_free_routes_are_free_and_as_long_as_configured(forest):
     routes = FREE.make(keys(range(4)), forest, 60)
     distance_m = lengths(routes)
     assert float(distance_m.min()) >= 6.0 - 1e-5
@@ -152,7 +152,7 @@ def test_routes_depend_on_the_key_only(maker, forest):
     assert not torch.equal(together.start[:, 0], together.start[:, 1])
 
 
-def test_without_a_clearance_nobody_begins_or_arrives_inside_of_an_obstacle(forest):
+def test_without_a_clearance_no_route_begins_or_ends_inside_an_obstacle(forest):
     routes = dataclasses.replace(FREE, clearance_m=0.0).checked().make(keys(range(4)), forest, 60)
     gaps = [
         clearance(*forest, world, point)
