@@ -15,14 +15,12 @@ from unittest import mock
 
 from hydra.core.global_hydra import GlobalHydra
 
+from navrl.cli import COMMANDS
+
 _TIMEOUT_S = 120.0
 _forks = multiprocessing.get_context("forkserver")
-_COMMANDS = ("replay", "tournament", "spacetime", "doctor")
 _forks.set_forkserver_preload(
-    [
-        *("navrl.train", "navrl.evaluate", "wandb.sdk.launch.inputs.internal"),
-        *(f"navrl.commands.{name}" for name in _COMMANDS),
-    ]
+    [*(command.module for command in COMMANDS.values()), "wandb.sdk.launch.inputs.internal"]
 )
 
 

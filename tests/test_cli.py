@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from navrl import cli
+from tests.command_line import command
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,8 +27,8 @@ def probe(monkeypatch):
 
     module.main = main
     monkeypatch.setitem(sys.modules, "navrl_probe", module)
-    command = cli.Command("navrl_probe", "probe things", "navrl probe --all")
-    monkeypatch.setitem(cli.COMMANDS, "probe", command)
+    probe = cli.Command("navrl_probe", "probe things", "navrl probe --all")
+    monkeypatch.setitem(cli.COMMANDS, "probe", probe)
     monkeypatch.setattr(sys, "argv", ["/bin/navrl", "left", "over"])
     return module
 
@@ -51,10 +52,10 @@ def test_without_an_argument_the_command_line_of_the_process_counts(probe, monke
 def test_help_lists_every_command_with_an_example(probe, capsys, word):
     assert cli.main([word]) == 0
     printed = capsys.readouterr().out
-    for name, command in cli.COMMANDS.items():
+    for name, listed in cli.COMMANDS.items():
         assert f"  {name}" in printed
-        assert command.summary in printed
-        assert f"  {command.example}\n" in printed
+        assert listed.summary in printed
+        assert f"  {listed.example}\n" in printed
     assert re.search(r"^  probe +probe things$", printed, re.MULTILINE)
 
 
@@ -89,6 +90,14 @@ def test_every_command_exists_and_its_example_calls_it(name):
     command = cli.COMMANDS[name]
     assert importlib.util.find_spec(command.module) is not None
     assert command.example.startswith(f"navrl {name}")
+
+
+@pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name != "train"])
+def test_the_help_of_every_command_shows_examples(name, capsys):
+    assert command(cli.main, name, "--help") in (0, None)
+    printed = capsys.readouterr().out
+    assert "xamples" in printed  # Hydra's begins with a capital
+    assert f"navrl {name} " in printed or f"navrl.{name} " in printed
 
 
 def test_help_imports_nothing_heavy():

@@ -9,7 +9,8 @@ import pytest
 
 from navrl.view.combat_page import combat_page
 from navrl.view.combat_recording import recording
-from tests.view.fights import brawl, duel, sketch
+from navrl.view.spacetime import spacetime_graph
+from tests.view.fights import brawl, duel
 
 _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -43,7 +44,11 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     for name, (params, states, _) in {"duel": duel(), "brawl": brawl()}.items():
         text = combat_page(
-            recording(params, states), sketch, title=name, subtitle="seed 1", pilots=("ace", "bob")
+            recording(params, states),
+            spacetime_graph,
+            title=name,
+            subtitle="seed 1",
+            pilots=("ace", "bob"),
         )
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return folder

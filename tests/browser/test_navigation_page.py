@@ -62,7 +62,7 @@ def test_between_knots_the_drone_is_on_its_circle(fly):
         x, y, z, distance = replay.page.evaluate(
             f"(({{ x, y, z, distance }}) => [x, y, z, distance])({TRIP}.at({time_s}))"
         )
-        # Knots are told to a centimetre; the cubic between them adds nothing to that.
+        # Knots are stored in whole centimetres; the cubic between them adds nothing to that.
         assert (x, y, z) == pytest.approx(place(time_s), abs=0.012)
         assert distance == pytest.approx(math.dist(place(time_s), place(9.2)), abs=0.02)
 
@@ -242,8 +242,8 @@ def test_a_click_opens_the_episode(fly):
     place_of = {"x": x + size / 2, "y": y + size / 2}
     replay.page.locator("#gallery-view").hover(position=place_of)
     replay.settle()
-    told = "Episode 11: hit an obstacle after 9.0 s"
-    assert replay.page.inner_text("#gallery-told").startswith(told)
+    hint = "Episode 11: hit an obstacle after 9.0 s"
+    assert replay.page.inner_text("#gallery-hint").startswith(hint)
     replay.page.locator("#gallery-view").click(position=place_of)
     replay.settle()
     assert replay.page.is_visible("#top")

@@ -4,7 +4,8 @@ import pytest
 
 from navrl.view.combat_page import combat_page
 from navrl.view.combat_recording import recording
-from tests.view.fights import duel, sketch
+from navrl.view.spacetime import spacetime_graph
+from tests.view.fights import duel
 
 pytestmark = pytest.mark.browser
 
@@ -257,7 +258,7 @@ def test_text_from_outside_stays_text(show, tmp_path):
     evil = "</script><img src=x onerror=document.title='taken'><b id=taken>"
     params, states, _ = duel()
     text = combat_page(
-        recording(params, states), sketch, title=evil, subtitle=evil, pilots=(evil, evil)
+        recording(params, states), spacetime_graph, title=evil, subtitle=evil, pilots=(evil, evil)
     )
     (tmp_path / "evil.html").write_text(text, encoding="utf-8")
     replay = show(tmp_path / "evil.html")

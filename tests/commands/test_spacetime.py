@@ -1,5 +1,6 @@
 """navrl spacetime: the answer, in words, numbers and pictures, or one sentence about what is wrong."""
 
+import functools
 import importlib
 import json
 import re
@@ -10,18 +11,9 @@ import navrl.commands.spacetime
 
 
 @pytest.fixture
-def spacetime(tmp_path, monkeypatch, capsys):
-    """spacetime(*arguments) -> (exit code, what it printed), in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        try:
-            code = navrl.commands.spacetime.main(list(arguments))
-        except SystemExit as stopped:  # --help
-            code = stopped.code
-        return code, capsys.readouterr()
-
-    return run
+def spacetime(run):
+    """spacetime(*arguments) -> (exit code, printed text)."""
+    return functools.partial(run, navrl.commands.spacetime.main)
 
 
 def test_beyond_the_no_escape_range_there_is_a_way_out(spacetime):

@@ -154,14 +154,6 @@ def test_online_without_login_goes_offline_with_one_warning_and_asks_nothing(run
     assert inspect(run)["summary"]["frames"] == 192
 
 
-def test_wandb_itself_would_ask_on_that_terminal(run, home):
-    # or the test above would prove nothing
-    words = [sys.executable, "-c", "import wandb; wandb.init(mode='online')"]
-    written, code = written_to_a_terminal(words, run, environment(home, TERM="xterm"), 2.0)
-    assert code is None
-    assert "Create a W&B account" in written
-
-
 def test_a_killed_run_has_its_rows_on_disk(run, home):
     done = start(run, home, mode="offline", KILL="1")
     assert done.returncode == -signal.SIGKILL

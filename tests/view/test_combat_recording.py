@@ -7,6 +7,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+import navrl.view.episodes
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.state import decided, winner_sign
 from navrl.view.combat_recording import play_episodes, recording
@@ -204,3 +205,11 @@ def test_every_env_gives_the_states_of_its_first_episode():
     for index, states in enumerate(episodes):
         assert [int(state.decision) for state in states] == list(range(index + 3))
         assert {float(state.aircraft.motion.x_m[0]) for state in states} == {float(index)}
+
+
+@pytest.mark.parametrize("every_s", [-1.0, 60.0])
+def test_a_long_replay_prints_its_progress_and_a_short_one_nothing(every_s, monkeypatch, capsys):
+    monkeypatch.setattr(navrl.view.episodes, "_PROGRESS_EVERY_S", every_s)
+    play_episodes(Clockwork(), lambda tensordict: tensordict)
+    expected = [f"played {ended} of 3 episodes to their ends, 0 s" for ended in (0, 1, 2)]
+    assert capsys.readouterr().err.splitlines() == (expected if every_s < 0.0 else [])

@@ -87,12 +87,3 @@ def test_ink_is_readable_on_every_shade():
         light = {"#000000": 0.0, "#ffffff": 1.0}[matrix.ink(shade)]
         brighter, darker = sorted((light, luminance(shade)), reverse=True)
         assert (brighter + 0.05) / (darker + 0.05) >= 4.5
-
-
-def test_sides_differ_where_red_and_green_look_alike():
-    # to an eye without red-green vision orange stays yellowish (blue below green), blue bluish
-    for percent in range(0, 50, 5):
-        _, green, blue = matrix.colour(percent / 100)
-        assert blue < green
-        _, green, blue = matrix.colour(1.0 - percent / 100)
-        assert blue > green
