@@ -36,31 +36,6 @@ def build_agent(config, choices, env):
         )
 
 
-def caught(recorder: Audit) -> dict[str, list[str]]:
-    """What the audit says of code that does wait or crosses devices."""
-    x = torch.ones(4, device=DEVICE)
-    wrong = {
-        "item": lambda: x.sum().item(),
-        "branch": lambda: bool((x > 0).any()),
-        "mask": lambda: x[x > 0],
-        "mask write": lambda: x.clone().__setitem__(x > 0, 0.0),
-        "nonzero": (x > 0).nonzero,
-        "equal": lambda: torch.equal(x, x),
-        "to host": x.cpu,
-        "to device": lambda: torch.zeros(4).to(DEVICE),
-        "tensor": lambda: torch.tensor([1.0, 2.0], device=DEVICE),
-        "host index": lambda: x[torch.zeros(2, dtype=torch.int64)],
-        "read": x.tolist,
-        "nothing": lambda: torch.where(x > 0, x, 0.0),
-    }
-    found = {}
-    for name, mistake in wrong.items():
-        recorder.clear()
-        mistake()
-        found[name] = list(recorder.events)
-    return found
-
-
 def captured(recorder: Audit, env, rollout) -> dict:
     """A step as a CUDA graph would record it: what it waits for, and the layout of the state around it."""
     recorder.clear()
@@ -81,7 +56,6 @@ def main() -> dict:
     choices = real.action_spec.nvec.flatten().tolist()
     parameters: list = []
     with audit(parameters) as recorder:
-        controls = caught(recorder)
         env = build(config.env)(num_envs=NUM_ENVS, device=DEVICE, seed=0)
         agent = build_agent(config, choices, env)
         parameters.extend(agent.parameters)
@@ -100,7 +74,6 @@ def main() -> dict:
         step = captured(recorder, env, rollout)
     devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
     return {
-        "controls": controls,
         "collection": collection,
         "update": update,
         "step": step,

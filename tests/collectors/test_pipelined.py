@@ -86,16 +86,6 @@ def test_no_buffer_is_written_while_it_is_learned_from(learner, make_pipeline):
     assert all(torch.equal(each["after"], each["observation", "ego"]) for each in rollouts)
 
 
-def test_two_buffers_take_turns(learner, make_pipeline):
-    env, agent = learner()
-    collector, addresses = make_pipeline(env, agent.policy), []
-    for rollout in collector:
-        addresses.append(rollout["observation", "ego"].data_ptr())
-        with collector.ahead():
-            pass
-    assert addresses[0] == addresses[2] != addresses[1] == addresses[3]
-
-
 def test_weights_that_change_on_the_way_do_not_reach_what_is_collected(learner, make_pipeline):
     env, agent = learner()
     collector = make_pipeline(env, agent.policy, rollout_steps=20)
@@ -230,14 +220,6 @@ def test_a_checkpoint_of_sync_will_do(learner, make_pipeline, make_collector):
     collector.load_runtime_state(sync.runtime_state())
     metrics, _ = learn(agent, collector)
     assert [each["sync/lag"] for each in metrics] == [0.0, 1.0, 1.0, 1.0]
-
-
-def test_without_ahead_it_is_sync(learner, make_pipeline, make_collector):
-    env, agent = learner()
-    found = [rollout["action"].clone() for rollout in make_pipeline(env, agent.policy)]
-    env, agent = learner()
-    expected = [rollout["action"].clone() for rollout in make_collector(env, agent.policy)]
-    assert all(map(torch.equal, found, expected))
 
 
 def test_sync_collects_nothing_ahead(learner, make_collector):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 
 from tests.small_fight import NUM_ENVS, STEPS
@@ -136,20 +135,6 @@ def test_collection_goes_on_bit_for_bit(trio, make_env, make_agent, make_collect
         assert (one.exclude("policy_version") == two.exclude("policy_version")).all()
 
 
-def test_what_is_saved_holds_tensors_and_mappings_only(trio):
-    _, _, collector = trio
-    next(iter(collector))
-
-    def leaves(value):
-        return (
-            [x for v in value.values() for x in leaves(v)] if isinstance(value, dict) else [value]
-        )
-
-    found = leaves(collector.runtime_state())
-    assert len(found) >= 5
-    assert all(type(leaf) is torch.Tensor and leaf.shape[0] == NUM_ENVS for leaf in found)
-
-
 def test_a_policy_may_carry_a_memory(make_env, make_collector):
     env = make_env()
     lengths = []
@@ -167,9 +152,3 @@ def test_a_rollout_without_steps_is_refused(make_env, make_agent, make_collector
     env = make_env()
     with pytest.raises(ValueError, match="rollout_steps = 0; expected a whole number, 1 or more"):
         make_collector(env, make_agent(env).policy, rollout_steps=0)
-
-
-def test_a_policy_without_a_version_is_version_0(make_env, make_collector):
-    rollout = next(iter(make_collector(make_env(), Counting())))
-    assert rollout.get_non_tensor("policy_version") == 0
-    assert isinstance(rollout, TensorDict)

@@ -76,33 +76,3 @@ def test_the_kernel_is_the_simulator(overrides):
         compared += int(clear.sum())
     assert full > 100  # drones that may have refused somebody
     assert compared > 0.99 * STEPS * NUM_ENVS
-
-
-@pytest.mark.slow
-@needs_gcc
-def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
-    params, observation, reward = parts_of()
-    state = initial_state(params, torch.arange(16))
-    action = torch.full((3, params.num_drones, 16), 0.5)
-    kept = state.position.clone(), state.users.place.clone()
-    step = CoverageKernel(params, observation, reward).bound(state, action)
-    first = step().reward.clone()
-    assert torch.equal(step().reward, first)
-    assert torch.equal(state.position, kept[0])
-    assert torch.equal(state.users.place, kept[1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "override",
-    [
-        "env.sim.radio.channel=urban",
-        "env.sim.radio.min_sinr_db=-3",
-        "env.sim.user_speed_mps=1",
-        "observation=raw",
-        "reward=coverage_relay",
-    ],
-)
-def test_drones_the_kernel_is_not_written_for_are_refused(override):
-    with pytest.raises(SystemExit, match=r"change it or scripts/kernels/coverage.c$"):
-        CoverageKernel(*parts_of(override))

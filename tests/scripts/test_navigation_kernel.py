@@ -13,7 +13,6 @@ from kernels.navigation import BLOCK, NavigationKernel, Outcome, under_way
 from navrl.config.compose import build, compose
 from navrl.envs.navigation.env import NavigationEnv
 from navrl.envs.navigation.sim.advance import advance
-from navrl.envs.navigation.sim.drone import Kinematic
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import Ending, NavigationState
@@ -118,45 +117,3 @@ def test_the_kernel_is_the_simulator(name, shortcuts):
     assert (+counts).keys() == expected, counts
     # Rays that graze an obstacle, and draws next to 1, are on either side of it.
     assert max(different.values()) <= 2e-3 * STEPS * ENVS, different
-
-
-@pytest.mark.slow
-@needs_gcc
-@pytest.mark.parametrize(
-    "change", [{"frame": "current"}, {"near_range_m": 4.1}, {"decision_s": 0.0165}], ids=str
-)
-def test_another_constant_is_noticed(change):
-    env, draw = small_env("navigation_compat"), torch.Generator().manual_seed(0)
-    state, command = opened(env, draw), commands(env.params, draw)
-    found = made(env, **change).bound(state, command)()
-    tables = env.worlds
-    after, events = advance(
-        env.params, tables.grid, tables.openings.worlds, state, command, command
-    )
-    assert others(found, after, events.near).total() > 0
-
-
-@pytest.mark.slow
-@needs_gcc
-def test_the_kernel_leaves_its_inputs_alone_and_repeats_itself():
-    env, draw = small_env("navigation"), torch.Generator().manual_seed(3)
-    state, command = opened(env, draw), commands(env.params, draw)
-    inputs = [leaf.clone() for leaf in tree_leaves(state)]
-    decide = made(env).bound(state, command)
-    first = [leaf.clone() for leaf in tree_leaves(tuple(decide()))]
-    again = tree_leaves(tuple(decide()))
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    assert all(torch.equal(a, b) for a, b in zip(inputs, tree_leaves(state), strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"drone": Kinematic()}, "env.sim.drone = Kinematic"),
-        ({"scan_latency_decisions": 1}, "env.sim.scan_latency_decisions = 1"),
-    ],
-)
-def test_a_flight_the_kernel_is_not_written_for_is_refused(change, named):
-    with pytest.raises(SystemExit, match=rf"^{named}; .*or scripts/kernels/navigation.c$"):
-        made(small_env("navigation_compat"), **change)

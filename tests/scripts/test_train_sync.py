@@ -179,14 +179,3 @@ def test_a_port_that_is_taken_is_one_sentence(launcher, tmp_path):
     assert started.returncode == 2
     assert err.startswith(f"train_sync: error: no free port (--tensorboard {port}); name another")
     assert asked(tmp_path) == ["-m navrl.commands.doctor"]
-
-
-def test_make_starts_it():
-    done = subprocess.run(
-        ["make", "--dry-run", "train-sync", "ARGS=seed=1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "scripts/train_sync.sh seed=1" in done.stdout

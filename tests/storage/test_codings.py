@@ -14,19 +14,9 @@ from navrl.storage.codec import FILTERS, LZ4, apply_filter, undo_filter
 from navrl.storage.container import CorruptFile, read, read_header, write
 from navrl.storage.header import DTYPES
 from tests.storage import independent_reader
+from tests.storage.test_container import assert_same
 
 CODINGS = [Coding(LZ4, name, axis) for name in FILTERS for axis in (None, 1, 2)]
-
-
-def bits(tensor: Tensor) -> bytes:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    assert list(found) == list(expected)
-    for name, tensor in expected.items():
-        assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape), name
-        assert bits(found[name]) == bits(tensor), name
 
 
 def walks(dtype: torch.dtype, *shape: int) -> Tensor:

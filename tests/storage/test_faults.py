@@ -1,20 +1,21 @@
-"""What our writers pass catches four broken ones: without fsync, rename, deep copy or checksum."""
+"""Try faults on savers and files: power cuts, kills, full disks, damage, and states that change meanwhile."""
 
-import json
+import random
 import warnings
+from collections import Counter
 
 import pytest
 import torch
 
 import fault_campaign
 import fault_kills
+import fuzz_container
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import checkpoint_files, load, verify_or_warn
 from navrl.storage.container import CorruptFile
-from navrl.storage.saver import CheckpointSaver, SaveFailed
+from navrl.storage.saver import CheckpointSaver
 from tests.command_line import process
-from tests.storage import broken
-from tests.storage.power import Trace
+from tests.storage.power_cuts import Trace
 
 ASYNC = {
     **{"keep_last": 9, "keep_best": 0, "save_every": 1, "on_error": "stop", "compress": False},
@@ -23,7 +24,7 @@ ASYNC = {
 
 
 def power_cuts(make, tmp_path):
-    """How many states after a power cut there are, how many show a damaged file, and how many lack a save."""
+    """Count the states after a power cut, those with a damaged file, and those that lack a save."""
     directory, after = tmp_path / "run", tmp_path / "after"
     saver = make(directory)
     trace = Trace(directory)
@@ -45,7 +46,7 @@ def power_cuts(make, tmp_path):
             warnings.simplefilter("ignore")
             found = [verify_or_warn(path) for path in checkpoint_files(after)]
         damaged += None in found
-        lost += max((facts.frames for facts in found if facts), default=0) < promised
+        lost += max((info.frames for info in found if info), default=0) < promised
         for path in after.iterdir():
             path.unlink()
     return len(seen), damaged, lost
@@ -56,17 +57,6 @@ def test_no_power_cut_damages_or_loses_anything(tmp_path, make):
     states, damaged, lost = power_cuts(make, tmp_path)
     assert (damaged, lost) == (0, 0)
     assert states > 30, "else there was nothing to find"
-
-
-def test_a_power_cut_finds_the_missing_fsync(tmp_path):
-    _, damaged, lost = power_cuts(broken.NoFsync, tmp_path)
-    assert damaged > 0
-    assert lost > 0
-
-
-def test_a_power_cut_finds_the_direct_write(tmp_path):
-    _, damaged, _ = power_cuts(broken.DirectWrite, tmp_path)
-    assert damaged > 0
 
 
 def test_a_small_campaign_keeps_every_promise(tmp_path):
@@ -80,13 +70,6 @@ def test_a_small_campaign_keeps_every_promise(tmp_path):
     assert all("kept" in line for line in lines)
     assert "refused 0" not in done.stdout
     assert "mid_save 0" not in done.stdout
-
-
-def test_kills_find_the_direct_write(tmp_path):
-    done = process(broken.kill_direct_writer, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["damaged"] + found["unreadable"] > 0
 
 
 def torn(saver, count):
@@ -113,17 +96,6 @@ def test_snapshots_are_points_in_time(tmp_path):
     assert torn(AsyncSaver(directory=tmp_path, **{**ASYNC, "keep_last": 40}), 40) == 0
 
 
-def test_the_same_check_finds_the_shallow_copy(tmp_path):
-    try:
-        found = torn(broken.ShallowCopy(directory=tmp_path, **ASYNC), 9)
-    except (
-        CorruptFile,
-        SaveFailed,
-    ):  # memory that changed between checksum and write: found sooner
-        return
-    assert found > 0
-
-
 def test_the_synchronous_saver_passes_it_too(tmp_path):
     options = {
         name: ASYNC[name]
@@ -132,11 +104,18 @@ def test_the_synchronous_saver_passes_it_too(tmp_path):
     assert torn(CheckpointSaver(directory=tmp_path, **options), 9) == 0
 
 
-def test_flips_find_the_missing_checksum(tmp_path):
-    path = tmp_path / "unchecked"
-    broken.write_unchecked(path, {"agent": [torch.randn(64, 64), torch.arange(100)]})
-    assert len(broken.read_unchecked(path)["agent"]) == 2
-    found = fault_campaign.flip_bits(path, 100, 0, broken.read_unchecked)
-    assert found.silent > 50
-    ours = fault_campaign.flip_bits(fault_campaign.sample(tmp_path / "ours"), 100, 0)
-    assert ours == (100, 100, 0, 0)
+def test_mutations_are_read_or_refused(tmp_path):
+    path = tmp_path / "x"
+    samples = fuzz_container.make_samples()
+    outcomes = Counter()
+    for seed in range(400):
+        dice = random.Random(seed)
+        sample = dice.choice(samples)
+        path.write_bytes(fuzz_container.mutated(sample, dice))
+        try:
+            sample.read(path)
+            outcomes["read"] += 1
+        except CorruptFile as error:
+            outcomes[error.part.partition(" ")[0]] += 1
+    assert outcomes.keys() == {"read", "header", "length", "tensor"}
+    assert min(outcomes.values()) > 20  # the mutations reach every part of the reader
