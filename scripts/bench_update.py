@@ -1,4 +1,4 @@
-"""CPU seconds of PPO's update without each of the things in navrl/agents/fast and the one-call Adam, in turns.
+"""CPU seconds of PPO's update without each accelerator of navrl/agents/fast and the one-call Adam, in turns.
 
     .venv/bin/python scripts/bench_update.py [agent.network.hidden_sizes=[64,64]] [action=continuous] ...
 
@@ -18,11 +18,11 @@ from typing import Any
 from unittest import mock
 
 import torch
+from navrl.run.options import prepare_process
 
 from navrl.agents.fast import products
 from navrl.agents.networks import distributions
 from navrl.config.compose import build, compose
-from navrl.run.options import prepare_process
 
 REPEATS = 15
 WITHOUT: dict[str, Callable[[], Any]] = {

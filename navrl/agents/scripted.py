@@ -1,4 +1,4 @@
-"""Policies that do not learn: any scripted pilot, or random play, in the learner's seat."""
+"""Policies that do not learn: a scripted pilot or random actions in place of the learner."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ class ScriptedPolicy(TensorDictModuleBase):
 
     def __init__(self, *, env: ScriptedEnv, pilot: Any) -> None:
         super().__init__()
-        self.in_keys: list[Any] = []  # it looks at the simulator, not at the observation
+        self.in_keys: list[Any] = []  # it reads the simulator, not the observation
         self.out_keys = [env.action_key]
         self._env, self._pilot, self._memory = env, pilot, None
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The pilot's command as the nearest action of the env."""
+        """Write the action of the env that is nearest to the pilot's command."""
         action, self._memory = self._env.pilot_action(self._pilot, self._memory)
         return tensordict.set(self._env.action_key, action)
 
 
 class RandomPolicy(TensorDictModuleBase):
-    """Uniform over the actions that the mask allows, for every agent."""
+    """A uniform choice among the actions that the mask allows, for every agent."""
 
     def __init__(self, *, env: Env) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class RandomPolicy(TensorDictModuleBase):
         self.out_keys = in_group(self._group, "action")
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """One draw per env and agent."""
+        """Draw one action per env and agent."""
         frames = frames_of(tensordict, self._group)
         outputs = self._head.uniform.expand(*frames.shape, -1)
         frames.set("action", self._head.distribution(outputs, frames).sample())

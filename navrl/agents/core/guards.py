@@ -1,4 +1,4 @@
-"""Guards around the update: options, replayed log-probs, and numbers that are not finite."""
+"""Checks around an update: replayed log-probabilities, policy versions, gradients that are not finite."""
 
 import warnings
 
@@ -11,11 +11,11 @@ _ROWS_NAMED = 8
 
 
 class TrainingDivergedError(RuntimeError):
-    """Too many iterations in a row produced numbers that are not finite."""
+    """The error of too many iterations in a row with gradients that are not finite."""
 
 
 def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
-    """Every row at the first, a middle and the last step: weights that change on the way show there."""
+    """Return the first, a middle and the last step of every row: changed weights show in one of them."""
     steps = rollout.shape[1]
     instants = sorted({0, steps // 2, steps - 1})
     keys = ("observation", "action_mask", "action", "action_log_prob", HIDDEN)
@@ -25,7 +25,7 @@ def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
 
 
 def require_version(rollout: TensorDictBase, version: int) -> None:
-    """Refuse a rollout of another policy version."""
+    """Raise about a rollout of another policy version."""
     found = rollout.get_non_tensor("policy_version", default=version)
     if found != version:
         raise RuntimeError(
@@ -75,6 +75,7 @@ class UpdateGuard:
 
 
 def _culprit(rollout: TensorDictBase) -> str:
+    """Return a description of the first tensor that is not finite."""
     for key, value in rollout.items(include_nested=True, leaves_only=True):
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             continue
@@ -86,17 +87,3 @@ def _culprit(rollout: TensorDictBase) -> str:
             named = ", ".join(str(row) for row in rows[:_ROWS_NAMED])
             return f"{name!r} of the rollout in env rows {named}{more}"
     return "the rollout is finite, so the loss or the weights overflowed"
-
-
-def require_positive(**values: float | None) -> None:
-    """Raise about the first agent option that is not above 0; one that is None is not wanted."""
-    for name, value in values.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"agent.{name} = {value}; expected more than 0; change agent.{name}")
-
-
-def require_fractions(**fractions: float) -> None:
-    """Raise about the first agent option that is not within 0 and 1."""
-    for name, value in fractions.items():
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"agent.{name} = {value}; expected 0 to 1; change agent.{name}")

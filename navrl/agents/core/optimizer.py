@@ -7,16 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from navrl.agents.core.guards import require_positive
-
 Group = dict[str, Any]
 
 
 class OneCallAdam(torch.optim.Adam):
-    """Fused Adam that takes a step of all parameters of a group in one call, and counts it once.
+    """Fused Adam that updates all parameters of a group in one call and keeps one step count for them.
 
     torch's own looks at every parameter and has a count for each, which takes longer than the arithmetic
-    where networks are small. What is saved has the same form.
+    where networks are small. Its state dict has the same form.
     """
 
     found_inf: Tensor  # 1 where no step is to be taken; set, like the next, before every step
@@ -39,13 +37,13 @@ class OneCallAdam(torch.optim.Adam):
                 state["step"] = count
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What this or torch's Adam saved; torch would go on writing into it."""
+        """Restore the state of this or of torch's Adam, from a copy: torch would write into the original."""
         super().load_state_dict(copy.deepcopy(state_dict))
         self._share_counts()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step along the gradients of those that have any."""
+        """Update all parameters that have a gradient."""
         for group in self.param_groups:
             moved = [p for p in group["params"] if p.grad is not None]
             states = [self.state[p] for p in moved]
@@ -84,7 +82,6 @@ class Optimizer:
         max_grad_norm: float,
         num_iterations: int,
     ) -> None:
-        require_positive(max_grad_norm=max_grad_norm)
         self.adam: Any = OneCallAdam(groups, epsilon)
         self.parameters = [each for group in groups for each in group["params"]]
         self._epsilon, self._max_grad_norm = epsilon, max_grad_norm
@@ -95,7 +92,7 @@ class Optimizer:
 
     @property
     def done(self) -> int:
-        """How many iterations have ended."""
+        """Return the number of iterations that have ended."""
         return int(self._schedule.last_epoch)
 
     def step(self, gradients: Sequence[Tensor | None], norm: Tensor, stopped: Tensor) -> Tensor:
@@ -115,17 +112,17 @@ class Optimizer:
         return broken
 
     def end_iteration(self) -> float:
-        """The learning rate of this iteration's policy; the next one's is lower."""
+        """Lower the learning rates for the next iteration; return that of the policy in this one."""
         rate = float(self._schedule.get_last_lr()[0])
         self._schedule.step()
         return rate
 
     def state_dict(self) -> dict[str, Any]:
-        """Adam's moments, and how many iterations were made."""
+        """Return the moments of Adam and the number of iterations."""
         return {"optimizer": self.adam.state_dict(), "schedule": self.done}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of state_dict; epsilon and learning rates are those of this object."""
+        """Restore what state_dict returned; epsilon and learning rates are those of this object."""
         self.adam.load_state_dict(state["optimizer"])
         done = self._schedule.last_epoch = state["schedule"]
         for group, rate in zip(self.adam.param_groups, self._schedule.base_lrs, strict=True):
@@ -137,8 +134,7 @@ class Optimizer:
 def parameter_groups(
     policy: nn.Module, critic: nn.Module, learning_rate: float, critic_learning_rate: float | None
 ) -> list[Group]:
-    """What the policy has, shared layers too, and what only the critic has; one group for one rate."""
-    require_positive(learning_rate=learning_rate, critic_learning_rate=critic_learning_rate)
+    """Return the parameters of the policy with shared layers, and those of the critic alone, by rate."""
     own = dict.fromkeys(policy.parameters())
     others = [parameter for parameter in critic.parameters() if parameter not in own]
     if critic_learning_rate is None:

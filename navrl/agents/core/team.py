@@ -1,4 +1,4 @@
-"""Teams: a group of agents that one policy steers, seen as so many rows of one agent."""
+"""Teams: frames of a group of agents as rows of one agent, and the state that a central critic observes."""
 
 from typing import Any, NamedTuple
 
@@ -12,12 +12,12 @@ from navrl.agents.networks.memory import HIDDEN
 from navrl.envs.core.specs import mask_of
 
 GROUP = "agents"  # where an env of several agents keeps what each of them has, batch (N, A)
-ALIVE = "alive"  # bool (N, A, 1) in the group, where agents can die; what they do then counts for nothing
-
-STATE = (
-    "state"  # at the root: what a centralised network is told, (N, features); not every env has one
+ALIVE = (
+    "alive"  # bool (N, A, 1) in the group, where agents can die; their actions then have no effect
 )
-CENTRAL = "central"  # in the group: what a centralised critic is told about each agent's team
+
+STATE = "state"  # (N, features) at the root: input of centralised networks; not every env has it
+CENTRAL = "central"  # in the group: input of a centralised critic, for each agent
 
 _FRAME = ("observation", CENTRAL, "action_mask", "action", "action_log_prob", ALIVE, HIDDEN)
 _UPCOMING = ("observation", CENTRAL, "reward", ALIVE)
@@ -25,42 +25,42 @@ _TEAM = ("reward", "done", "terminated", "truncated")
 
 
 class TeamOptions(NamedTuple):
-    """What YAML says of the agents of a team; for one agent all is as in INDEPENDENT."""
+    """The group agent.team; an env with one agent takes INDEPENDENT only."""
 
     critic: str  # own: sees what its agent sees | central: what the whole team does | both
     share_actor: bool
-    agent_id: bool  # whether networks are told which agent they act for
+    agent_id: bool  # whether networks observe which agent they act for
 
 
 INDEPENDENT = TeamOptions(critic="own", share_actor=True, agent_id=False)
 
 
 def group_of(observation_spec: Composite) -> str | None:
-    """The group of an env of several agents; None where there is one."""
+    """Return the group of an env with several agents; None for an env with one."""
     return GROUP if GROUP in observation_spec else None
 
 
 def frames_of(whole: Any, group: str | None) -> Any:
-    """What the policy sees of a TensorDict or spec: its group, or all of it."""
+    """Return the part of a TensorDict or spec that the policy reads: its group, or all of it."""
     return whole if group is None else whole[group]
 
 
 def action_of(action_spec: TensorSpec, group: str | None) -> TensorSpec:
-    """The spec of an action: env.action_spec is that of the one agent, but holds that of a group."""
+    """Return the spec of an action: env.action_spec is that of a single agent, but holds that of a group."""
     return action_spec if group is None else action_spec[group, "action"]
 
 
 def in_group(group: str | None, *keys: NestedKey) -> list[NestedKey]:
-    """The keys of one agent as the env and the collector know them."""
+    """Return the keys of one agent as the env and the collector name them."""
     if group is None:
         return list(keys)
     return [(group, key) if isinstance(key, str) else (group, *key) for key in keys]
 
 
 def as_one_agent(rollout: TensorDictBase) -> tuple[TensorDictBase, int]:
-    """(N, T) frames of a team as (N * A, T) frames of one agent; and how many agents share a reward.
+    """Return (N, T) frames of a team as (N * A, T) frames of one agent, and how many agents share a reward.
 
-    Flags, and the reward unless agents have their own, are the team's and become those of every agent.
+    The flags of the team are repeated for every agent, and so is the reward unless agents have their own.
     """
     if GROUP not in rollout:
         return rollout, 1
@@ -74,13 +74,13 @@ def as_one_agent(rollout: TensorDictBase) -> tuple[TensorDictBase, int]:
 
 
 def state_of(frames: TensorDictBase) -> Tensor:
-    """The state of a team (..., features); where its env tells none, everything that its agents see."""
+    """Return the state of a team (..., features), or all observations if the env has no state."""
     state = frames.get(STATE, None)
-    return everything_seen(frames.get(GROUP)) if state is None else state
+    return joint_observation(frames.get(GROUP)) if state is None else state
 
 
-def everything_seen(group: TensorDictBase) -> Tensor:
-    """All observations of frames (..., A) in one row each, with zeros for the absent and the dead."""
+def joint_observation(group: TensorDictBase) -> Tensor:
+    """Return all observations of frames (..., A) in one row each, with zeros for the absent and the dead."""
     observation = group.get("observation")
     parts = []
     for name in sorted(observation.keys()):
@@ -95,12 +95,12 @@ def everything_seen(group: TensorDictBase) -> Tensor:
 
 
 def inherited(value: Tensor, alive: Tensor, sharing: int) -> Tensor:
-    """Values (N * A, T, 1) in which a dead agent has the mean value of its living mates, else none.
+    """Return values (N * A, T, 1) in which a dead agent has the mean value of its living mates, or zero.
 
     An episode goes on for the team, so the trace of a dead agent runs on over its dead frames, and the
     team's later rewards still count at the moment of death. Its critic has never learned from a dead
     agent's observation, but its mates' values are estimates of the very return they share. With rewards
-    of their own (sharing = 1) nobody inherits: then the dead expect nothing but what the trace brings.
+    of their own (sharing = 1) nobody inherits: then the trace alone gives the dead their returns.
     """
     values, living = (x.view(-1, sharing, *x.shape[1:]) for x in (value, alive))
     mates = torch.where(living, values, 0.0).sum(1, keepdim=True)
@@ -109,7 +109,7 @@ def inherited(value: Tensor, alive: Tensor, sharing: int) -> Tensor:
 
 
 def _rows(group: TensorDictBase) -> TensorDict:
-    """(N, T, A) to (N * A, T): the agents of an env are rows side by side."""
+    """Reshape (N, T, A) to (N * A, T): the agents of an env are rows side by side."""
     num_envs, steps, num_agents = group.shape
     return group.apply(
         lambda x: x.transpose(1, 2).flatten(0, 1), batch_size=[num_envs * num_agents, steps]

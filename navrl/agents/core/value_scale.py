@@ -1,27 +1,28 @@
-"""In which units a critic speaks: those of the rewards, or values of about unit scale."""
+"""Units of the critic's outputs: those of the rewards, or values of about unit scale."""
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from navrl.agents.core.team import ALIVE
+from navrl.config.checks import require_choice
 
-_MEMORY = 0.995  # how much of a statistic is kept at each update
+_DECAY = 0.995  # of the statistics at each update
 _LEAST_SEEN = 1e-5
 _LEAST_VARIANCE = 1e-2
 
 
 class ValueScale(nn.Module):
-    """agent.value_normalisation=none: what a critic says is the value."""
+    """agent.value_normalisation=none: the outputs of the critic are the values."""
 
     def values(self, outputs: Tensor) -> Tensor:
-        """Values for what the critic said."""
+        """Return the values for outputs of the critic."""
         return outputs
 
     def learn(self, batch: TensorDictBase, last: nn.Linear, frozen: Tensor) -> None:
-        """Turn state_value and value_target of the frames into units of the critic with this last layer.
+        """Convert state_value and value_target of the frames into units of the critic with this last layer.
 
-        Where the bool `frozen` is true, nothing but the frames may change.
+        Where the bool `frozen` is true, only the frames change.
         """
 
 
@@ -29,12 +30,12 @@ class EmaValues(ValueScale):
     """agent.value_normalisation=ema: values minus their recent mean, divided by their recent deviation.
 
     When the statistics move, the last layer moves against them, so that every value stays what it was. Only
-    the very first statistics change what the critic means: before them it had no idea of the scale.
+    the very first statistics change the values of the critic: before them the scale was unknown.
     """
 
     running_mean: Tensor
     running_mean_square: Tensor
-    seen: Tensor  # how much of the two is not the zeros that they began with
+    seen: Tensor  # the share of both means that comes from data instead of their initial zeros
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,21 +44,21 @@ class EmaValues(ValueScale):
         self.register_buffer("seen", torch.zeros(()))
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and deviation, as if there had been no zeros to begin with."""
+        """Return mean and deviation, corrected for the initial zeros."""
         seen = self.seen.clamp_min(_LEAST_SEEN)
         mean = self.running_mean / seen
         variance = self.running_mean_square / seen - mean.square()
         return mean, variance.clamp_min(_LEAST_VARIANCE).sqrt()
 
     def values(self, outputs: Tensor) -> Tensor:
-        """Values for what the critic said."""
+        """Return the values for outputs of the critic."""
         mean, deviation = self.moments()
         return outputs * deviation + mean
 
     @torch.no_grad()
     def learn(self, batch: TensorDictBase, last: nn.Linear, frozen: Tensor) -> None:
-        """Follow the targets of the living, and turn the frames and the last layer into the new units."""
-        told, target = batch.get("state_value"), batch.get("value_target")
+        """Update the statistics by the targets of the living, and convert frames and last layer to them."""
+        value, target = batch.get("state_value"), batch.get("value_target")
         known, (old_mean, old_deviation) = self.seen > 0.0, self.moments()
         self._follow(target, target.isfinite() & batch.get(ALIVE, True) & ~frozen)
         mean, deviation = self.moments()
@@ -65,13 +66,13 @@ class EmaValues(ValueScale):
         shift = torch.where(known, (old_mean - mean) / deviation, 0.0)
         last.weight.mul_(gain)
         last.bias.mul_(gain).add_(shift)
-        batch.set("state_value", gain * (told - old_mean) / old_deviation + shift)
+        batch.set("state_value", gain * (value - old_mean) / old_deviation + shift)
         batch.set("value_target", (target - mean) / deviation)
 
     def _follow(self, values: Tensor, counted: Tensor) -> None:
-        """One step of the running means towards those of the values that count, if there are any."""
+        """Move the running means one step towards those of the counted values, if there are any."""
         size = counted.sum()
-        step = torch.where(size > 0, 1.0 - _MEMORY, 0.0)
+        step = torch.where(size > 0, 1.0 - _DECAY, 0.0)
         rows = torch.where(counted, values, 0.0)
         for statistic, sums in (
             (self.running_mean, rows.sum()),
@@ -85,10 +86,6 @@ _SCALES = {"none": ValueScale, "ema": EmaValues}
 
 
 def value_scale(kind: str) -> ValueScale:
-    """The scale that agent.value_normalisation names."""
-    if kind not in _SCALES:
-        raise ValueError(
-            f"agent.value_normalisation = {kind!r}; expected one of {', '.join(_SCALES)}; "
-            "change agent.value_normalisation"
-        )
+    """Return the scale that agent.value_normalisation names."""
+    require_choice("agent.value_normalisation", kind, _SCALES)
     return _SCALES[kind]()

@@ -1,1 +1,1 @@
-"""Faster arithmetic on CPUs."""
+"""Faster arithmetic and memory on CPUs; docs/results/speed.md has a figure for each file."""

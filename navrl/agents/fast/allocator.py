@@ -1,4 +1,4 @@
-"""The C library's allocator, told to keep what it gets.
+"""Settings of the C library's allocator that keep freed memory in the process.
 
 By default glibc gives memory back to the system when much of the heap's end is free, and takes the largest
 blocks from the system one by one: large tensors that come and go are then mapped and zeroed page by page,
@@ -15,7 +15,7 @@ _LARGEST_BYTES = 1 << 25  # of what comes from the heap; glibc allows no more
 
 
 def keep_freed_memory() -> None:
-    """Hold what is freed for what comes next, unless the environment says otherwise or this is not glibc."""
+    """Keep freed memory for later use, unless the environment has settings or the library is not glibc."""
     for name, number, value in (
         ("MALLOC_TRIM_THRESHOLD_", _TRIM_THRESHOLD, _KEPT_BYTES),
         ("MALLOC_MMAP_THRESHOLD_", _MMAP_THRESHOLD, _LARGEST_BYTES),
@@ -25,7 +25,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Let what is held now count as what is used."""
+    """Return freed memory to the system, so that memory in use can be measured."""
     _call("malloc_trim", 0)
 
 

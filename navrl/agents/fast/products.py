@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 
 def _by_onednn() -> bool:
-    """Is this a CPU whose AVX-512 MKL leaves alone?"""
+    """Return whether this CPU has AVX-512 that MKL does not use."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     cpu: dict[str, Any] = {}
-    with contextlib.suppress(RuntimeError):  # where nothing tells what the CPU can do
+    with contextlib.suppress(RuntimeError):  # where the capabilities of the CPU are unknown
         cpu.update(torch.cpu.get_capabilities())
     return bool(cpu.get("avx512_f")) and "intel" not in str(cpu.get("cpu_name", "")).lower()
 
@@ -27,10 +27,10 @@ BY_ONEDNN = _by_onednn()
 
 
 class Linear(nn.Linear):
-    """torch's layer, with the fastest product that there is."""
+    """A linear layer that multiplies by oneDNN where that is faster than torch's own product."""
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Rows (..., inputs) to (..., outputs)."""
+        """Map rows (..., inputs) to (..., outputs)."""
         if not BY_ONEDNN or rows.device.type != "cpu" or not self._plain(rows):
             return super().forward(rows)
         if self.out_features == 1 and self.bias is not None and torch.compiler.is_compiling():
@@ -39,7 +39,7 @@ class Linear(nn.Linear):
         return torch.ops.navrl.product.default(rows, self.weight, self.bias)
 
     def _plain(self, rows: Tensor) -> bool:
-        """Is all of it float32, and of the right size? What is not, torch multiplies or complains about."""
+        """Return whether rows are float32 and of the right size; torch multiplies or refuses all others."""
         return (
             rows.dtype == self.weight.dtype == torch.float32
             and not torch.is_autocast_enabled("cpu")
@@ -49,7 +49,7 @@ class Linear(nn.Linear):
 
 
 def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    bias = None if bias is None else bias.contiguous()  # oneDNN does not look
+    bias = None if bias is None else bias.contiguous()  # oneDNN ignores strides
     return torch.ops.mkldnn._linear_pointwise.default(rows, weight, bias, "none", [], "")
 
 
@@ -57,7 +57,9 @@ def _shape(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return rows.new_empty(*rows.shape[:-1], weight.shape[0])
 
 
-def _remember(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:
+def _save_for_backward(
+    ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor
+) -> None:
     rows, weight, _ = inputs
     ctx.save_for_backward(rows, weight)
 
@@ -67,7 +69,7 @@ def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
     product = torch.ops.navrl.product.default
     for_rows, for_weight, for_bias = ctx.needs_input_grad
     of_rows = product(upstream, weight.t(), None) if for_rows else None
-    upstream, rows = (each.reshape(-1, each.shape[-1]) for each in (upstream, rows))
+    upstream, rows = (x.reshape(-1, x.shape[-1]) for x in (upstream, rows))
     # oneDNN is slower on a transposed view of the first; compiled, the copy is made along the way.
     of_weight = product(upstream.t().contiguous(), rows.t(), None) if for_weight else None
     return of_rows, of_weight, upstream.sum(0) if for_bias else None
@@ -77,4 +79,4 @@ _NAME = "navrl::product"
 torch.library.define(_NAME, "(Tensor rows, Tensor weight, Tensor? bias) -> Tensor")
 torch.library.impl(_NAME, "CPU", _product)
 torch.library.register_fake(_NAME, _shape)
-torch.library.register_autograd(_NAME, _gradients, setup_context=_remember)
+torch.library.register_autograd(_NAME, _gradients, setup_context=_save_for_backward)

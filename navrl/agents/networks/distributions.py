@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from navrl.agents.fast.gamma import digamma, lgamma
+from navrl.agents.fast.log_gamma import digamma, lgamma
 
 # Samples keep off the edges of their interval, where the density is zero or infinite.
 _EDGE = 1e-6

@@ -1,4 +1,4 @@
-"""By which version of the policy a rollout may have been collected."""
+"""Policy lag: the versions of the policy whose rollouts may be learned from."""
 
 import copy
 from typing import Any
@@ -12,20 +12,20 @@ _STRIDE, _MOST_SEEDS = 1_000_003, 1 << 63  # of seeds from one version to the ne
 
 
 class NoLag:
-    """By the one that learns."""
+    """Only the version that learns may have collected."""
 
     generator: torch.Generator | None = None  # torch's own orders the minibatches
 
     def collected_by(self, rollout: TensorDictBase, policy: Any) -> Any:
-        """The policy with the weights that collected."""
+        """Return the policy with the weights that collected the rollout."""
         require_version(rollout, policy.version)
         return policy
 
     def remember(self, policy: Any) -> None:
-        """Nothing, of a policy that is about to change."""
+        """Keep nothing of a policy that is about to change."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return nothing."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -33,38 +33,38 @@ class NoLag:
 
 
 class OneVersion(NoLag):
-    """By the one that learns, or by what it was before its last update.
+    """The version that learns or the one before its last update may have collected.
 
-    Stored log-probs are those of whoever collected, so the ratios, the clipping and the KL of the loss are
-    against that; and the proof that it did is made with its weights, of which there is a copy here.
+    Stored log-probs are those of the version that collected, so ratios, clipping and KL are relative to it.
+    Its log-probs are recomputed for the replay check with a copy of its weights.
     """
 
     def __init__(self, policy: Any) -> None:
         self._former = copy.deepcopy(policy).requires_grad_(False)
-        # Somebody collects meanwhile: two threads draw from one generator in no fixed order.
+        # A collector samples meanwhile: two threads draw from one generator in no fixed order.
         orders = torch.Generator(next(policy.parameters()).device)
         self.generator = self._orders = orders
         self._seed = torch.initial_seed()
 
     def collected_by(self, rollout: TensorDictBase, policy: Any) -> Any:
-        """The policy with the weights that collected."""
+        """Return the policy with the weights that collected the rollout."""
         former = self._former
         if rollout.get_non_tensor("policy_version", default=policy.version) == former.version:
             return former
         return super().collected_by(rollout, policy)
 
     def remember(self, policy: Any) -> None:
-        """The weights of a policy that is about to change; and the order of its minibatches."""
+        """Copy the weights of a policy that is about to change, and seed the order of its minibatches."""
         self._former.load_state_dict(policy.state_dict())
         self._former.version = policy.version
         self._orders.manual_seed((self._seed + policy.version * _STRIDE) % _MOST_SEEDS)
 
     def state_dict(self) -> dict[str, Any]:
-        """The weights of the version before."""
+        """Return the weights of the version before."""
         return {"policy": dict(self._former.state_dict()), "version": self._former.version}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of state_dict; what was saved without lag knows no version before."""
+        """Restore what state_dict returned; a state without lag has no version before."""
         if state:
             self._former.load_state_dict(state["policy"])
             self._former.version = state["version"]

@@ -120,7 +120,7 @@ def test_without_normalisation_nothing_is_touched():
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match=r"agent\.value_normalisation = 'popart'; expected one of"):
+    with pytest.raises(ValueError, match=r"agent\.value_normalisation = popart; expected one of"):
         value_scale("popart")
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from navrl.agents.core.team import TeamOptions, as_one_agent, everything_seen
+from navrl.agents.core.team import TeamOptions, as_one_agent, joint_observation
 from navrl.collectors.sync import SyncCollector
 from navrl.envs.combat.opponents.frozen import PolicyAdapter
 from tests.agents.squad import (
@@ -110,13 +110,13 @@ def test_a_critic_of_the_team_sees_what_every_agent_sees(make_team):
     assert moved.sum() == AGENTS
 
 
-def test_everything_seen_is_a_row_by_agents_without_the_absent_and_the_dead():
+def test_joint_observation_is_a_row_by_agents_without_the_absent_and_the_dead():
     alive = torch.tensor([[[True], [False]]])
     group = seen_by((1, 2), alive)
     group["observation", "mates_mask"][0, 0] = torch.tensor([True, False, True, False])
     group["observation", "mates"][0, 0, 1] = torch.nan
     group["observation", "ego"][0, 1] = torch.nan
-    (row,) = everything_seen(group).tolist()
+    (row,) = joint_observation(group).tolist()
     ego, mates = (group["observation", leaf][0, 0] for leaf in ("ego", "mates"))
     none = [0.0] * FEATURES
     living = [

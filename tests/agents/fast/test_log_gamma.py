@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from navrl.agents.fast.gamma import digamma, digamma_series, lgamma, lgamma_series
+from navrl.agents.fast.log_gamma import digamma, digamma_series, lgamma, lgamma_series
 
 X = torch.logspace(-4, 8, 2401, dtype=torch.float64)
 REFERENCES = {lgamma_series: torch.lgamma, digamma_series: torch.digamma}

@@ -1,9 +1,9 @@
-"""The gamma function's logarithm and its derivative, in a form of which a compiler makes vectors.
+"""The logarithm of the gamma function and its derivative, as arithmetic that a compiler vectorizes.
 
-torch's own are a call for every number, and their gradients slower ones still. Stirling's series is exact to
-1e-12 from 6 on, and numbers are brought there by the functions' recurrences, of which u = x (x + 5) makes
-products of three factors instead of six: (x + 1) (x + 4) = u + 4, (x + 2) (x + 3) = u + 6. Step by step,
-without a compiler, torch's own are the faster ones.
+torch's own make one call for every number, and their gradients are slower still. Stirling's series is exact
+to 1e-12 from 6 on. Smaller numbers reach 6 by the functions' recurrences, in which u = x (x + 5) makes
+products of three factors instead of six: (x + 1) (x + 4) = u + 4, (x + 2) (x + 3) = u + 6. Without a
+compiler torch's own are faster.
 """
 
 import math
@@ -20,28 +20,28 @@ _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 def lgamma(x: Tensor) -> Tensor:
-    """log(gamma(x)) for x above 0."""
+    """Compute log(gamma(x)) for x above 0."""
     return lgamma_series(x) if torch.compiler.is_compiling() else x.lgamma()
 
 
 def digamma(x: Tensor) -> Tensor:
-    """The derivative of lgamma, for x above 0."""
+    """Compute the derivative of lgamma for x above 0."""
     return digamma_series(x) if torch.compiler.is_compiling() else x.digamma()
 
 
 def lgamma_series(x: Tensor) -> Tensor:
-    """lgamma, of arithmetic."""
+    """Compute lgamma by arithmetic alone."""
     z = x + _SHIFT
     inverse = 1.0 / z
     series = inverse * _alternating(inverse * inverse, _LGAMMA)
     u = x * (x + 5.0)
     # Not the logarithm of one product: x^6 is beyond float32 from a few millions on.
-    passed = u.log() + ((u + 4.0) * (u + 6.0)).log()
-    return (z - 0.5) * z.log() - z + _HALF_LOG_TAU + series - passed
+    product = u.log() + ((u + 4.0) * (u + 6.0)).log()
+    return (z - 0.5) * z.log() - z + _HALF_LOG_TAU + series - product
 
 
 def digamma_series(x: Tensor) -> Tensor:
-    """digamma, of arithmetic."""
+    """Compute digamma by arithmetic alone."""
     z = x + _SHIFT
     inverse = 1.0 / z
     square = inverse * inverse
@@ -52,9 +52,9 @@ def digamma_series(x: Tensor) -> Tensor:
 
 
 def _alternating(square: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    """first - square * (second - square * (third - ...))"""
+    """Compute first - square * (second - square * (third - ...))."""
     *others, last = coefficients
     total: Any = last
-    for each in reversed(others):
-        total = each - square * total
+    for coefficient in reversed(others):
+        total = coefficient - square * total
     return total
