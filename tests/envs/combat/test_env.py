@@ -21,7 +21,7 @@ def straight(env, steps, *, fire):
 
 
 def ready(env):
-    """Alive, a round in the rack and a free channel, asked env by env in plain Python."""
+    """Alive, a round in the rack and a free channel, requested env by env in plain Python."""
     state = env.combat_state
     alive, rounds = state.aircraft.alive[0].tolist(), state.aircraft.rounds[0].tolist()
     flying = state.missiles.active[0].tolist()  # channel by channel

@@ -1,4 +1,4 @@
-"""Every preset of conf/reward pays for a whole episode what its table says."""
+"""Every preset of conf/reward rewards a whole episode as its table says."""
 
 import math
 
@@ -8,8 +8,8 @@ from navrl.config.compose import build, compose
 from tests.envs.combat.sim.duels import opening
 from tests.envs.combat.steps import PARAMS, transition, with_craft
 
-# What each preset pays: per outcome, per event, per missile spared by a winner, per unit of shaping.
-PAID = {
+# The weights of each preset: per outcome, per event, per missile spared by a winner, per unit of shaping.
+REWARDS = {
     "zero": {},
     "standard": {"win": 1.0, "loss": -1.0},
     "combat": {"win": 1.0, "loss": -1.0, "attack": 0.1},  # and 0.1 of evade, with nothing to evade
@@ -64,17 +64,20 @@ def total(reward, steps):
     return sum(reward(step)[0].item() for step in steps)
 
 
-def expected_total(paid, outcome):
+def expected_total(table, outcome):
     """By hand, from the table."""
-    pay = {**dict.fromkeys(("frame", "state", "attack", "defend", "spared", "launch"), 0.0), **paid}
+    weight = {
+        **dict.fromkeys(("frame", "state", "attack", "defend", "spared", "launch"), 0.0),
+        **table,
+    }
     name = {"trade": "draw", "disarmed": "draw"}.get(outcome, outcome)
-    value = pay.get(name, 0.0) + pay["launch"] + pay.get("defeated", 0.0)
-    value += pay["spared"] * 5 / 6 * (outcome == "win")
-    value += pay.get("hit", 0.0) * (outcome in ("win", "trade"))
-    value += pay.get("killed", 0.0) * (outcome in ("loss", "trade"))
-    value += pay["frame"] * 60 * 2  # the frames of the two steps that ended nothing
-    value += pay["state"] * (3 if outcome in ("disarmed", "timeout") else 2)
-    potential = pay["attack"] * ATTACK + pay["defend"] * DEFEND
+    value = weight.get(name, 0.0) + weight["launch"] + weight.get("defeated", 0.0)
+    value += weight["spared"] * 5 / 6 * (outcome == "win")
+    value += weight.get("hit", 0.0) * (outcome in ("win", "trade"))
+    value += weight.get("killed", 0.0) * (outcome in ("loss", "trade"))
+    value += weight["frame"] * 60 * 2  # the frames of the two steps that ended nothing
+    value += weight["state"] * (3 if outcome in ("disarmed", "timeout") else 2)
+    potential = weight["attack"] * ATTACK + weight["defend"] * DEFEND
     last = (GAMMA - 1.0) if outcome == "timeout" else -1.0
     return value + potential * (2 * (GAMMA - 1.0) + last)
 
@@ -86,16 +89,16 @@ def preset(name):
 
 
 @pytest.mark.parametrize("outcome", ALIVE)
-@pytest.mark.parametrize("name", PAID)
-def test_an_episode_pays_what_the_table_says(name, outcome):
-    wanted = expected_total(PAID[name], outcome)
+@pytest.mark.parametrize("name", REWARDS)
+def test_an_episode_is_rewarded_as_the_table_says(name, outcome):
+    wanted = expected_total(REWARDS[name], outcome)
     assert total(preset(name), played(outcome)) == pytest.approx(wanted, rel=1e-6, abs=2e-6)
 
 
 def test_every_preset_has_its_table(root):
     others = {file.stem for file in (root / "conf/env").glob("*.yaml")} - {"combat"}
     found = {file.stem for file in (root / "conf/reward").glob("*.yaml")}
-    assert found - others == {*PAID, "cold_start"}  # another env's preset has the env's name
+    assert found - others == {*REWARDS, "cold_start"}  # another env's preset has the env's name
 
 
 @pytest.mark.parametrize("name", ["standard", "phase1", "phase2", "phase3"])
@@ -104,11 +107,11 @@ def test_cold_start_can_be_weighed_as_each_lesson(name):
     weights = dict(zip(lesson.names, lesson.weights.tensor.tolist(), strict=True))
     reward.set_weights(dict.fromkeys(reward.names, 0.0) | weights)
     for outcome in ALIVE:
-        wanted = expected_total(PAID[name], outcome)
+        wanted = expected_total(REWARDS[name], outcome)
         assert total(reward, played(outcome)) == pytest.approx(wanted, abs=2e-6)
 
 
 def test_cold_start_begins_as_the_first_lesson():
     for outcome in ALIVE:
-        wanted = expected_total(PAID["phase1"], outcome)
+        wanted = expected_total(REWARDS["phase1"], outcome)
         assert total(preset("cold_start"), played(outcome)) == pytest.approx(wanted, abs=2e-6)

@@ -82,16 +82,16 @@ def test_a_draw_is_decided_and_a_timeout_is_cut():
 def test_events_count_per_aircraft_of_the_team(name):
     term = EVENTS[name]
 
-    def paid(flags, team=0):
+    def amount(flags, team=0):
         before = start() if len(flags) == 2 else pairs()
         return term(transition(before, before, team=team, **{name: flags})).item()
 
-    assert (paid([True, False]), paid([False, True]), paid([False, False])) == (1.0, 0.0, 0.0)
-    assert (paid([True, False], team=1), paid([False, True], team=1)) == (0.0, 1.0)
-    assert paid([True, False, True, True]) == 0.5
-    assert paid([True, True, False, False]) == 1.0
-    assert paid([False, False, True, True]) == 0.0
-    assert paid([True, False, True, True], team=1) == 1.0
+    assert (amount([True, False]), amount([False, True]), amount([False, False])) == (1.0, 0.0, 0.0)
+    assert (amount([True, False], team=1), amount([False, True], team=1)) == (0.0, 1.0)
+    assert amount([True, False, True, True]) == 0.5
+    assert amount([True, True, False, False]) == 1.0
+    assert amount([False, False, True, True]) == 0.0
+    assert amount([True, False, True, True], team=1) == 1.0
 
 
 @pytest.mark.parametrize("name", EVENTS)
@@ -101,20 +101,20 @@ def test_no_event_is_taken_for_another(name):
 
 
 def test_a_win_pays_for_the_missiles_that_the_living_still_have():
-    def paid(alive, rounds, **how):
+    def amount(alive, rounds, **how):
         before = start() if len(alive) == 2 else pairs()
         after = with_craft(before, alive=alive, rounds=rounds)
         return spared(transition(before, after, **({"terminated": True} | how))).item()
 
     won, lost, both = (True, False), (False, True), (True, True)
-    assert paid(won, (5, 6)) == pytest.approx(5 / 6)
-    assert paid(won, (0, 6)) == 0.0
-    assert paid(won, (5, 6), terminated=False) == 0.0
-    assert paid(lost, (5, 6)) == 0.0
-    assert paid(both, (5, 6)) == 0.0
-    assert paid(lost, (5, 3), team=1) == pytest.approx(0.5)
+    assert amount(won, (5, 6)) == pytest.approx(5 / 6)
+    assert amount(won, (0, 6)) == 0.0
+    assert amount(won, (5, 6), terminated=False) == 0.0
+    assert amount(lost, (5, 6)) == 0.0
+    assert amount(both, (5, 6)) == 0.0
+    assert amount(lost, (5, 3), team=1) == pytest.approx(0.5)
     # Of twelve rounds the survivor has four; those of the dead one are gone.
-    assert paid((True, False, False, False), (4, 6, 6, 6)) == pytest.approx(4 / 12)
+    assert amount((True, False, False, False), (4, 6, 6, 6)) == pytest.approx(4 / 12)
 
 
 def test_an_unlimited_rack_is_always_full():

@@ -174,7 +174,7 @@ def test_opponents_decide_one_by_one_and_fire_at_the_nearest():
     assert len(seen) > 4
 
 
-@pytest.mark.parametrize("action", ["discrete", "discrete_fine", "continuous"])
+@pytest.mark.parametrize("action", ["discrete_fine", "continuous"])
 def test_scripted_pilots_fly_the_learners_team(action):
     options = (f"action={action}", "scenario.range_m=[8000,12000]", "env.sim.tick_s=0.25")
     env = team(*options, num_envs=8)
@@ -209,7 +209,7 @@ class Marksman(Pilot):
 
 
 @pytest.mark.parametrize(
-    ("asked", "alive", "chosen"),
+    ("requested", "alive", "chosen"),
     [
         (2, (True, True, True), 2),
         (2, (True, True, False), 0),  # the dead cannot be chosen: the nearest is
@@ -219,7 +219,7 @@ class Marksman(Pilot):
     ],
 )
 @pytest.mark.parametrize("action", ["discrete", "continuous"])
-def test_a_scripted_pilot_fires_at_whom_it_names(action, asked, alive, chosen):
+def test_a_scripted_pilot_fires_at_whom_it_names(action, requested, alive, chosen):
     env = team("scenario.range_m=[60000,80000]", f"action={action}")
 
     def in_line(state):  # the first enemy is nearest, and the third farthest
@@ -231,7 +231,7 @@ def test_a_scripted_pilot_fires_at_whom_it_names(action, asked, alive, chosen):
         )
 
     root = changed(env, in_line)
-    wanted, _ = env.pilot_action(Marksman(asked), None)
+    wanted, _ = env.pilot_action(Marksman(requested), None)
     play(env, [wanted], root)
     flying = env.combat_state.missiles
     assert flying.active[:SIZE, 0].all()

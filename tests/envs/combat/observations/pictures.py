@@ -9,7 +9,7 @@ from navrl.envs.combat.sim.state import Aircraft, CombatState, Missiles
 
 
 def random_state(params, count=200):
-    """Bodies within 40 km of each other in all kinds of situations, float64."""
+    """Aircraft and missiles within 40 km of each other in all kinds of situations, float64."""
     generator = torch.Generator().manual_seed(0)
 
     def between(low, high, *shape):
@@ -50,7 +50,7 @@ def random_state(params, count=200):
 
 
 def moved(state, transform):
-    """The state with every body's motion transformed."""
+    """The state with every motion transformed."""
     aircraft = state.aircraft._replace(motion=transform(state.aircraft.motion))
     missiles = state.missiles._replace(motion=transform(state.missiles.motion))
     return state._replace(aircraft=aircraft, missiles=missiles)

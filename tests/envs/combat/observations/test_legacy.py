@@ -9,7 +9,7 @@ from navrl.envs.combat.observations.legacy import Dict10, Warp21
 from tests.envs.combat.sim.duels import opening, put_missile, shipped_params
 
 
-def told(observation, params, state, me):
+def observed(observation, params, state, me):
     (rows,) = observation.rows(params, state, me).values()
     return rows.squeeze(-1).tolist()
 
@@ -30,8 +30,8 @@ def test_warp21_by_hand():
     heading, other_heading = [0.6, 0.8], [-1.0, 0.0]
     first = [*one, *heading, 1.0, *other, *other_heading, *missile, *other]
     second = [*other, *other_heading, 0.0, *one, *heading, *other, *missile]
-    assert told(Warp21(), params, state, 0) == pytest.approx(first, abs=1e-6)
-    assert told(Warp21(), params, state, 1) == pytest.approx(second, abs=1e-6)
+    assert observed(Warp21(), params, state, 0) == pytest.approx(first, abs=1e-6)
+    assert observed(Warp21(), params, state, 1) == pytest.approx(second, abs=1e-6)
 
 
 def test_dict10_by_hand_with_a_bearing_of_each_ones_own():
@@ -43,8 +43,8 @@ def test_dict10_by_hand_with_a_bearing_of_each_ones_own():
     line = math.degrees(math.atan2(4.0, 3.0))
     first = [0.2, 0.5, 45 / 360, 0.75, 1.0, 1.0, 0.1, (line - 45) / 180, 0.5, 0.0]
     second = [0.26, 0.58, 300 / 360, 0.5, 0.5, 0.0, 0.1, (line + 180 - 300) / 180, 0.75, 1.0]
-    assert told(Dict10(), params, state, 0) == pytest.approx(first, abs=1e-6)
-    assert told(Dict10(), params, state, 1) == pytest.approx(second, abs=1e-6)
+    assert observed(Dict10(), params, state, 0) == pytest.approx(first, abs=1e-6)
+    assert observed(Dict10(), params, state, 1) == pytest.approx(second, abs=1e-6)
 
 
 def test_the_angles_of_dict10_are_wrapped_all_the_way_round():
@@ -63,14 +63,14 @@ def test_the_angles_of_dict10_are_wrapped_all_the_way_round():
 def test_dead_astern_is_one_and_no_more():
     params = shipped_params()
     state = opening(params, [(0.0, 0.0, 0.0, 300.0)], [(-8e3, 0.0, 0.0, 300.0)])
-    assert told(Dict10(), params, state, 0)[7] == 1.0
+    assert observed(Dict10(), params, state, 0)[7] == 1.0
 
 
 def test_a_rack_of_more_than_six_counts_as_full():
     for ammunition in (9, None):
         params = shipped_params(ammunition=ammunition)
         state = opening(params, [(0.0, 0.0, 0.0, 300.0)], [(8e3, 0.0, 0.0, 300.0)])
-        assert told(Dict10(), params, state, 0)[4] == 1.0
+        assert observed(Dict10(), params, state, 0)[4] == 1.0
 
 
 @pytest.mark.parametrize("change", [{"team_size": 2}, {"channels": 2}])

@@ -48,12 +48,12 @@ def collect(overrides):
     plain = compose("train", [*COMMON, "opponent=straight"])
     real = build(plain.env)(num_envs=1, device="cpu", seed=0)
     choices = real.action_spec.nvec.flatten().tolist()
-    asked = []
+    requested = []
     forward = Trunk.forward
 
     def counting(self, frames):
         if self is not agents[0].policy.trunk:  # the learner's
-            asked.append(len(frames))
+            requested.append(len(frames))
         return forward(self, frames)
 
     with audit([]) as recorder, mock.patch.object(Trunk, "forward", counting):
@@ -70,9 +70,9 @@ def collect(overrides):
         iterator = iter(collector)
         next(iterator)
         recorder.clear()
-        asked.clear()
+        requested.clear()
         rollout = next(iterator)
-        found = {"events": recorder.events, "asked": asked}
+        found = {"events": recorder.events, "requested": requested}
     devices = {str(v.device) for v in rollout.exclude("policy_version").values(True, True)}
     return found | {"devices": sorted(devices)}
 

@@ -72,20 +72,20 @@ def unarmed(state, index):
     return state._replace(aircraft=state.aircraft._replace(rounds=rounds))
 
 
-def command(subject, state, memory=None):
+def command(opponent, state, memory=None):
     """Rudder, throttle and trigger of one env."""
-    memory = subject.initial(keys(1)) if memory is None else memory
-    found, _ = subject.act(PARAMS, state, 1, memory)
+    memory = opponent.initial(keys(1)) if memory is None else memory
+    found, _ = opponent.act(PARAMS, state, 1, memory)
     return found.rudder.item(), found.throttle.item(), found.fire.item()
 
 
-def flown(subject, state, decisions, *, rudder=0.0, enemy_fires=()):
+def flown(opponent, state, decisions, *, rudder=0.0, enemy_fires=()):
     """States and launches (A, N) of some decisions; the enemy holds a rudder and fires at these."""
     count = state.decision.numel()
-    memory = subject.initial(keys(count))
+    memory = opponent.initial(keys(count))
     states, launches = [state], []
     for number in range(decisions):
-        found, memory = subject.act(PARAMS, state, 1, memory)
+        found, memory = opponent.act(PARAMS, state, 1, memory)
         held = torch.full_like(found.rudder, rudder)
         trigger = torch.full_like(found.fire, number in enemy_fires)
         chosen = orders(

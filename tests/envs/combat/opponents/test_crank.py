@@ -76,8 +76,8 @@ def test_it_steers_for_its_angle_on_the_nearer_side(bearing, rudder):
 @pytest.mark.parametrize(("drawn", "bearing"), [(0, 5.0), (1, -5.0), (2, 20.0)])
 def test_it_keeps_the_enemy_at_the_edge_while_its_missile_flies(drawn, bearing):
     angle = (47.0, 50.0, 53.0)[drawn]
-    subject = crank(crank_angle_rad=angle * DEGREE, fire_fraction=1.1)
-    states, launches = flown(subject, picture(bearing, 18.5e3), 12)
+    opponent = crank(crank_angle_rad=angle * DEGREE, fire_fraction=1.1)
+    states, launches = flown(opponent, picture(bearing, 18.5e3), 12)
     assert [flag[1].item() for flag in launches] == [True] + [False] * 11
     assert states[-1].missiles.active[1].all()
     bearings = [bearing_of_enemy(state) for state in states[6:]]
@@ -109,7 +109,7 @@ def test_it_takes_no_notice_of_a_missile_that_it_can_outrun(range_m):
     assert command(crank(), state)[0] == pytest.approx(0.4, abs=1e-4)
 
 
-def shot_at(subject, shots, decisions=60):
+def shot_at(opponent, shots, decisions=60):
     """Who is alive, for shots of (range m, shooter's speed, speed, bearing of the shooter)."""
     state = opening(
         PARAMS,
@@ -117,9 +117,9 @@ def shot_at(subject, shots, decisions=60):
         [(range_m, 0.0, 180.0 - bearing, speed) for range_m, _, speed, bearing in shots],
     )
     state = unarmed(state, 1)
-    memory = subject.initial(keys(len(shots)))
+    memory = opponent.initial(keys(len(shots)))
     for number in range(decisions):
-        found, memory = subject.act(PARAMS, state, 1, memory)
+        found, memory = opponent.act(PARAMS, state, 1, memory)
         rudder = torch.stack([torch.zeros_like(found.rudder), found.rudder])
         state, _ = advance(PARAMS, state, orders(state, rudder=rudder, fire=[number == 0, False]))
     assert not state.missiles.active.any()

@@ -67,11 +67,11 @@ def test_it_turns_away_and_throttles_back_when_it_defends(range_m, throttle):
 
 
 def test_its_stages_and_the_pause_between_two_shots():
-    subject = crank_seed()
-    memory, fires, stages = subject.initial(keys(1)), [], []
+    opponent = crank_seed()
+    memory, fires, stages = opponent.initial(keys(1)), [], []
     near, middle = picture(0.0, 17e3), picture(0.0, 19e3)
     for state in [middle] * 12 + [near] * 2 + [middle] * 3:
-        found, memory = subject.act(PARAMS, state, 1, memory)
+        found, memory = opponent.act(PARAMS, state, 1, memory)
         fires.append(found.fire.item())
         stages.append(memory[0].item())
     assert [i for i, fire in enumerate(fires) if fire] == [0, 10]
@@ -79,9 +79,9 @@ def test_its_stages_and_the_pause_between_two_shots():
     assert stages == wanted
     # From defending it approaches for one decision before it may fire.
     rested = memory[0], torch.full((1,), 60.0), *memory[2:]
-    _, defending = subject.act(PARAMS, near, 1, rested)
-    first, after = subject.act(PARAMS, middle, 1, defending)
-    second, _ = subject.act(PARAMS, middle, 1, after)
+    _, defending = opponent.act(PARAMS, near, 1, rested)
+    first, after = opponent.act(PARAMS, middle, 1, defending)
+    second, _ = opponent.act(PARAMS, middle, 1, after)
     assert [first.fire.item(), second.fire.item()] == [False, True]
 
 

@@ -16,14 +16,14 @@ def report():
 
 
 @pytest.mark.parametrize(
-    ("opponent", "asked"),
+    ("opponent", "requested"),
     [
         ("crank", []),
         ("checkpoint", 2 * [8]),
         ("league", 2 * [4, 2]),
     ],  # envs, at each of two steps
 )
-def test_collecting_against_it_never_waits_for_the_device(report, opponent, asked):
+def test_collecting_against_it_never_waits_for_the_device(report, opponent, requested):
     assert report[opponent]["events"] == []
     assert report[opponent]["devices"] == ["cuda:0"]
-    assert report[opponent]["asked"] == asked
+    assert report[opponent]["requested"] == requested

@@ -47,7 +47,7 @@ def frozen_env(path, *overrides, num_envs=6):
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_seat_is_told_what_the_env_tells_the_learner_there(size):
+def test_an_adapter_observes_what_the_env_shows_the_learner_there(size):
     env = make_env(5, f"env.team_size={size}", "observation=entities")
     root = env.reset()
     for _ in range(3):
@@ -58,14 +58,14 @@ def test_a_seat_is_told_what_the_env_tells_the_learner_there(size):
         observation=build(config.observation), action=build(config.action), compile_mode="off"
     )
     seat.prepare(env.params, "cpu")
-    told = frames_of(root, None if size == 1 else "agents")
+    observed = frames_of(root, None if size == 1 else "agents")
     for me in range(size):
         frames = seat.observe(env.params, env.combat_state, me)
         for leaf in ("ego", "entities", "entities_mask"):
-            expected = told["observation", leaf]
+            expected = observed["observation", leaf]
             expected = expected if size == 1 else expected[:, me]
             assert torch.equal(frames["observation", leaf], expected)
-        mask = told["action_mask"]
+        mask = observed["action_mask"]
         assert torch.equal(frames["action_mask"], mask if size == 1 else mask[:, me])
 
 

@@ -18,7 +18,7 @@ PLAN = ((1, 5, 1003), (5, 6, 1001), (9, 11, 1003))  # start, stop, tag; the rest
 
 
 class Compass(Pilot):
-    """A script that turns by its number and counts how often it was asked."""
+    """A script that turns by its number and counts how often it was requested."""
 
     def __init__(self, number):
         self.number = number
@@ -75,7 +75,7 @@ def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
             for tag, policy in policies.items()
         }
     alone[SCRIPTED], remembered = league.scripts.act(env.params, state, 1, memory[1:])
-    # They want different things, or nothing could be told from the result.
+    # They want different things, or nothing could be observed from the result.
     assert len({tuple(each.rudder.tolist()) for each in alone.values()}) == 3
     owner = [SCRIPTED] * N
     for start, stop, tag in PLAN:
@@ -111,7 +111,7 @@ def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
 
 
 class Pointing:
-    """Stands for a policy that always names this target, and for its network and head."""
+    """A stand-in for a policy that always names this target, and for its network and head."""
 
     def __init__(self, target):
         self.target, self.head, self.uniform = target, self, torch.zeros(1)
@@ -124,7 +124,7 @@ class Pointing:
 
 
 class Pointed:
-    """Stands for a Seat that does as it is told."""
+    """A stand-in for a PolicyAdapter."""
 
     def observe(self, params, state, me):
         return torch.zeros(N)
@@ -239,9 +239,9 @@ def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
         assert (compiled(league.initial(keys())) == 1007).all()
 
 
-def test_compiled_every_mate_is_asked_about_itself_whoever_was_first(traced_only):
+def test_compiled_every_mate_decides_for_itself_whoever_was_first(traced_only):
     """Graphs are made without a look at numbers; a shared one would repeat the first mate's answers."""
-    states, told, wanted = {}, {}, {}
+    states, observed, wanted = {}, {}, {}
     for mode in ("off", "on"):
         env = make_env(
             4, "env.team_size=2", f"compile={mode}", "opponent.scripts.weights.straight=0"
@@ -252,7 +252,7 @@ def test_compiled_every_mate_is_asked_about_itself_whoever_was_first(traced_only
         states[mode] = state = env.combat_state
         seats = tuple(zip((2, 3), memories, strict=True))
         wanted[mode] = [env.opponent.act(env.params, state, me, memory)[0] for me, memory in seats]
-        told[mode] = [
+        observed[mode] = [
             env.opponent._adapter.observe(env.params, state, me)["observation", "ego"]
             for me in (2, 3)
         ]
@@ -260,8 +260,8 @@ def test_compiled_every_mate_is_asked_about_itself_whoever_was_first(traced_only
     for mate in range(2):
         for on, off in zip(wanted["on"][mate], wanted["off"][mate], strict=True):
             assert torch.allclose(on.float(), off.float(), atol=1e-4)
-        assert torch.allclose(told["on"][mate], told["off"][mate], atol=1e-4)
-    assert not torch.equal(told["on"][0], told["on"][1])
+        assert torch.allclose(observed["on"][mate], observed["off"][mate], atol=1e-4)
+    assert not torch.equal(observed["on"][0], observed["on"][1])
 
 
 def test_a_command_names_a_target_before_and_after_policies_are_seated(game):

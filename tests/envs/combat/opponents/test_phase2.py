@@ -48,11 +48,11 @@ def test_it_holds_fire_while_its_missile_flies_and_without_missiles():
     assert not command(phase2(), unarmed(picture(range_m=20e3), 1))[2]
 
 
-def rudders(subject, states):
+def rudders(opponent, states):
     """What it does in a sequence of pictures, one a second."""
-    memory, found = subject.initial(keys(1)), []
+    memory, found = opponent.initial(keys(1)), []
     for state in states:
-        chosen, memory = subject.act(PARAMS, state, 1, memory)
+        chosen, memory = opponent.act(PARAMS, state, 1, memory)
         found.append(chosen.rudder.item())
     return found
 
@@ -83,10 +83,10 @@ def test_it_comes_back_sooner_when_the_enemy_is_far():
 
 
 def test_it_fires_again_when_it_is_back():
-    subject = phase2()
-    memory, fires = subject.initial(keys(1)), []
+    opponent = phase2()
+    memory, fires = opponent.initial(keys(1)), []
     for state in [NEAR] * 30:  # as if the missile were lost at once
-        found, memory = subject.act(PARAMS, state, 1, memory)
+        found, memory = opponent.act(PARAMS, state, 1, memory)
         fires.append(found.fire.item())
     assert [i for i, fire in enumerate(fires) if fire] == [0, 29]
 

@@ -56,11 +56,11 @@ def test_it_holds_fire_while_it_drags():
 
 @pytest.mark.parametrize("period_s", [4.0, 6.0, 8.0])
 def test_it_weaves_when_the_missile_is_close(period_s):
-    subject, state = phase3(snake_period_s=period_s), incoming(picture(5.0), 5.0, 2.5e3)
-    memory, rudders = subject.initial(keys(1)), []
+    opponent, state = phase3(snake_period_s=period_s), incoming(picture(5.0), 5.0, 2.5e3)
+    memory, rudders = opponent.initial(keys(1)), []
     for second in range(17):
         late = state._replace(decision=torch.full_like(state.decision, second))
-        found, memory = subject.act(PARAMS, late, 1, memory)
+        found, memory = opponent.act(PARAMS, late, 1, memory)
         rudders.append(found.rudder.item())
     half = int(period_s / 2)
     assert rudders == [1.0 if (second // half) % 2 == 0 else -1.0 for second in range(17)]

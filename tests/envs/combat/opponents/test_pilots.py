@@ -61,12 +61,12 @@ def fight():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_env_is_flown_the_same_in_any_batch(name, fight):
-    subject = pilot(name)
-    whole, after = subject.act(PARAMS, fight, 1, subject.initial(keys(COUNT)))
+    opponent = pilot(name)
+    whole, after = opponent.act(PARAMS, fight, 1, opponent.initial(keys(COUNT)))
     for rows in (slice(0, 7), slice(150, 151), slice(37, COUNT)):
         part = env_rows(fight, rows)
-        memory = subject.initial(keys(COUNT)[rows])
-        found, kept = subject.act(PARAMS, part, 1, memory)
+        memory = opponent.initial(keys(COUNT)[rows])
+        found, kept = opponent.act(PARAMS, part, 1, memory)
         assert torch.equal(found.rudder, whole.rudder[rows])
         assert torch.equal(found.throttle, whole.throttle[rows])
         assert torch.equal(found.fire, whole.fire[rows])
@@ -75,10 +75,10 @@ def test_an_env_is_flown_the_same_in_any_batch(name, fight):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("random", "phase3")])
 def test_in_a_mirror_it_turns_the_other_way(name, fight):
-    subject = pilot(name)
-    memory = subject.initial(keys(COUNT))
+    opponent = pilot(name)
+    memory = opponent.initial(keys(COUNT))
     (found, _), (seen, _) = (
-        subject.act(PARAMS, state, 1, memory) for state in (fight, mirrored(fight))
+        opponent.act(PARAMS, state, 1, memory) for state in (fight, mirrored(fight))
     )
     assert seen.rudder.tolist() == pytest.approx((-found.rudder).tolist(), abs=1e-5)
     assert torch.equal(seen.throttle, found.throttle)
@@ -87,29 +87,29 @@ def test_in_a_mirror_it_turns_the_other_way(name, fight):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_in_range_and_it_flies_either_seat(name, fight):
-    subject = pilot(name)
+    opponent = pilot(name)
     for me in (0, 1):
-        found, _ = subject.act(PARAMS, fight, me, subject.initial(keys(COUNT)))
+        found, _ = opponent.act(PARAMS, fight, me, opponent.initial(keys(COUNT)))
         assert found.rudder.abs().max() <= 1.0
         assert found.throttle.min() >= 0.0
         assert found.throttle.max() <= 1.0
         assert found.fire.dtype == torch.bool
         assert found.rudder.shape == found.throttle.shape == found.fire.shape == (COUNT,)
-    assert (name in ("straight", "pursuit")) == (not fires_ever(subject))
+    assert (name in ("straight", "pursuit")) == (not fires_ever(opponent))
 
 
-def fires_ever(subject):
+def fires_ever(opponent):
     """Whether it shoots at somebody who flies at it from 40 km."""
-    _, launches = flown(subject, picture(0.0, 40e3), 60)
+    _, launches = flown(opponent, picture(0.0, 40e3), 60)
     return any(flag[1].item() for flag in launches)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_thresholds_are_drawn_anew_for_every_episode(name):
-    subject = pilot(name)
-    drawn = [f for f in subject.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
-    again = [f for f in subject.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
-    other = [f for f in subject.initial(keys(4000, 1)) if f.is_floating_point() and f.std() > 0.0]
+    opponent = pilot(name)
+    drawn = [f for f in opponent.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
+    again = [f for f in opponent.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
+    other = [f for f in opponent.initial(keys(4000, 1)) if f.is_floating_point() and f.std() > 0.0]
     shipped = read_yaml(f"opponent/{name}.yaml")
     ranges = {key: pair for key, pair in shipped.items() if isinstance(pair, list)}
     assert len(drawn) == len(ranges)
@@ -129,8 +129,8 @@ def test_its_thresholds_are_drawn_anew_for_every_episode(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_flies_in_teams_and_at_the_nearest_enemy(name):
     params = shipped_params(team_size=2, time_limit_s=12.0)
-    subject = pilot(name, params)
-    ends = play(params, scenario(), (subject, subject), keys(5))
+    opponent = pilot(name, params)
+    ends = play(params, scenario(), (opponent, opponent), keys(5))
     assert ends.shape == (4, 5)
     # The nearer of the two enemies is to the left, the farther to the right: it is the left one
     # that matters.
@@ -140,8 +140,8 @@ def test_it_flies_in_teams_and_at_the_nearest_enemy(name):
     motion = Motion(x_m, y_m, heading, 0.0 * heading, 300.0 * heading)
     near = initial_state(params, motion)
     swapped = initial_state(params, motion._replace(y_m=-y_m))
-    memory = subject.initial(keys(1))
-    left, right = (subject.act(params, state, 2, memory)[0].rudder for state in (near, swapped))
+    memory = opponent.initial(keys(1))
+    left, right = (opponent.act(params, state, 2, memory)[0].rudder for state in (near, swapped))
     if name == "straight":
         assert left == right == 0.0
     elif name != "random":

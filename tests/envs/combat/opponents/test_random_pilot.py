@@ -9,13 +9,13 @@ from tests.envs.combat.sim.duels import opening
 COUNT = 2000
 
 
-def commands(subject, seconds, count=COUNT, episode=0):
+def commands(opponent, seconds, count=COUNT, episode=0):
     """Rudder and fire (seconds, N)."""
     state = opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * count, [(0.0, 0.0, 0.0, 300.0)] * count)
-    memory, found = subject.initial(keys(count, episode)), []
+    memory, found = opponent.initial(keys(count, episode)), []
     for second in range(seconds):
         state = state._replace(decision=torch.full_like(state.decision, second))
-        command, memory = subject.act(PARAMS, state, 1, memory)
+        command, memory = opponent.act(PARAMS, state, 1, memory)
         found.append(command)
     assert all((command.throttle == 1.0).all() for command in found)
     return torch.stack([c.rudder for c in found]), torch.stack([c.fire for c in found])
@@ -46,7 +46,7 @@ def test_it_pulls_the_trigger_once_in_its_mean_time():
 
 
 def test_an_episode_can_be_played_again_and_the_next_is_another():
-    subject = pilot("random")
-    first, again, other = (commands(subject, 5, 50, episode) for episode in (0, 0, 1))
+    opponent = pilot("random")
+    first, again, other = (commands(opponent, 5, 50, episode) for episode in (0, 0, 1))
     assert torch.equal(first[0], again[0])
     assert (first[0] == other[0]).float().mean() < 0.01

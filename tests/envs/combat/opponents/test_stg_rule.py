@@ -57,8 +57,8 @@ def escaped(state, fire, side):
 
 def test_it_fires_at_those_only_who_cannot_escape():
     state = crowd(400)
-    subject = pilot("stg_rule")
-    found, _ = subject.act(PARAMS, state, 1, subject.initial(keys(400)))
+    opponent = pilot("stg_rule")
+    found, _ = opponent.act(PARAMS, state, 1, opponent.initial(keys(400)))
     anybody = torch.ones_like(found.fire)
     escapes = escaped(state, anybody, 1.0) | escaped(state, anybody, -1.0)
     assert 50 < found.fire.sum() < 350
@@ -76,12 +76,12 @@ def test_it_fires_by_its_margin():
 
 @pytest.mark.parametrize("robbed", [firing, lambda state: unarmed(state, 1)])
 def test_without_a_missile_to_fire_it_leaves_the_reach_of_the_enemy(robbed):
-    subject = pilot("stg_rule", defence_margin_m=1e3)
+    opponent = pilot("stg_rule", defence_margin_m=1e3)
     for bearing, rudder in ((60.0, -1.0), (-60.0, 1.0)):
         # The shorter turn leads away; 30 km off there is no need, and with a missile it attacks.
-        assert command(subject, robbed(picture(bearing, 15e3)))[::2] == (rudder, False)
-        assert command(subject, robbed(picture(bearing, 30e3)))[0] == -rudder
-        assert command(subject, picture(bearing, 15e3))[0] == -rudder
+        assert command(opponent, robbed(picture(bearing, 15e3)))[::2] == (rudder, False)
+        assert command(opponent, robbed(picture(bearing, 30e3)))[0] == -rudder
+        assert command(opponent, picture(bearing, 15e3))[0] == -rudder
 
 
 def test_it_does_not_fly_into_shots_that_others_do_not_survive():

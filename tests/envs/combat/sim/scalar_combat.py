@@ -1,6 +1,6 @@
 """One fight in plain Python floats: slow, obvious, and written from the rules alone.
 
-Angles instead of unit vectors, tanh and log1p instead of series, one object per body.
+Angles instead of unit vectors, tanh and log1p instead of series, one object per vehicle.
 """
 
 import math
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Body:
+class Vehicle:
     x: float
     y: float
     psi: float
     v: float
 
     def flown(self, kind, rudder, thrust, dt):
-        """The body after dt on one arc."""
+        """The vehicle after dt on one arc."""
         drag = 9.8 / kind.terminal_speed_mps**2
         bend = rudder / kind.turn_radius_m
         c = drag + bend**2 / (4.0 * drag * kind.lift_to_drag**2)
@@ -30,7 +30,7 @@ class Body:
             path = math.log1p(c * self.v * dt) / c
         half = bend * path / 2.0
         chord = path * (math.sin(half) / half if half else 1.0)
-        return Body(
+        return Vehicle(
             self.x + chord * math.cos(self.psi + half),
             self.y + chord * math.sin(self.psi + half),
             self.psi + 2.0 * half,
@@ -42,7 +42,7 @@ class Body:
 class Missile:
     carrier: int
     target: int
-    body: Body
+    vehicle: Vehicle
     age: int = 0
     flying: bool = True
 
@@ -90,12 +90,12 @@ class Fight:
         if not wish or not self.alive[me] or self.rounds[me] <= 0 or full:
             return
         own, offset = self.aircraft[me], self.params.launch_offset_m
-        body = Body(
+        vehicle = Vehicle(
             own.x + offset * math.cos(own.psi), own.y + offset * math.sin(own.psi), own.psi, own.v
         )
         living = [e for e in self.enemies(me) if self.alive[e]]
         target = min(living, key=lambda e: math.dist(*map(self._place, (own, self.aircraft[e]))))
-        self.missiles.append(Missile(me, target, body))
+        self.missiles.append(Missile(me, target, vehicle))
         self.rounds[me] -= 1
         events["launched"].add(me)
 
@@ -107,11 +107,11 @@ class Fight:
                 self.aircraft[me] = before[me].flown(p.fighter, rudders[me], thrust, p.dt_s)
         for shot in self.in_the_air():
             prey, lives = before[shot.target], was_alive[shot.target]
-            rudder = self._guidance(shot.body, prey) if lives else 0.0
+            rudder = self._guidance(shot.vehicle, prey) if lives else 0.0
             thrust = p.missile.thrust_mps2 if shot.age * p.dt_s < p.burn_time_s - 1e-6 else 0.0
-            moved = shot.body.flown(p.missile, rudder, thrust, p.dt_s)
-            miss = _closest(shot.body, prey, moved, self.aircraft[shot.target])
-            shot.body, shot.age = moved, shot.age + 1
+            moved = shot.vehicle.flown(p.missile, rudder, thrust, p.dt_s)
+            miss = _closest(shot.vehicle, prey, moved, self.aircraft[shot.target])
+            shot.vehicle, shot.age = moved, shot.age + 1
             if lives:
                 self.tightest_m = min(self.tightest_m, abs(miss - p.hit_radius_m))
             if lives and miss < p.hit_radius_m:
@@ -133,12 +133,12 @@ class Fight:
 
     def _spent(self, shot):
         age_s = shot.age * self.params.dt_s + 1e-6
-        slow = shot.body.v < self.params.self_destruct_speed_mps
+        slow = shot.vehicle.v < self.params.self_destruct_speed_mps
         return (age_s >= self.params.burn_time_s and slow) or age_s >= self.params.max_missile_age_s
 
     @staticmethod
-    def _place(body):
-        return body.x, body.y
+    def _place(vehicle):
+        return vehicle.x, vehicle.y
 
 
 def _closest(missile, prey, missile_after, prey_after):

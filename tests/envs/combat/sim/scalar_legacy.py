@@ -43,7 +43,7 @@ class Vehicle:
 class Shot:
     carrier: int
     target: int
-    body: Vehicle
+    vehicle: Vehicle
     sight_deg: float  # a tick ago
     age: int = 0
     flying: bool = True
@@ -63,9 +63,9 @@ class LegacyFight(Fight):
         if len(self.missiles) == before:
             return
         shot, own = self.missiles.pop(), self.aircraft[me]
-        body = Vehicle(shot.body.x, shot.body.y, own.vx, own.vy)
-        sight = sight_deg(body, self.aircraft[shot.target])
-        self.missiles.append(Shot(me, shot.target, body, sight))
+        vehicle = Vehicle(shot.vehicle.x, shot.vehicle.y, own.vx, own.vy)
+        sight = sight_deg(vehicle, self.aircraft[shot.target])
+        self.missiles.append(Shot(me, shot.target, vehicle, sight))
 
     def _tick(self, rudders, throttles, events):
         p, was_alive, flying = self.params, list(self.alive), self.in_the_air()
@@ -78,13 +78,13 @@ class LegacyFight(Fight):
                 self.aircraft[me] = self.aircraft[me].flown(p.fighter, rudders[me], thrust, p.dt_s)
         for shot in flying:
             thrust = p.missile.thrust_mps2 if shot.age * p.dt_s < p.burn_time_s - 1e-6 else 0.0
-            shot.body = shot.body.flown(p.missile, steered[id(shot)], thrust, p.dt_s)
+            shot.vehicle = shot.vehicle.flown(p.missile, steered[id(shot)], thrust, p.dt_s)
             shot.age += 1
             self._end(shot, was_alive[shot.target], events)
 
     def _steered(self, shot, was_alive):
         """The rudder of a missile; it remembers the line of sight."""
-        now = sight_deg(shot.body, self.aircraft[shot.target])
+        now = sight_deg(shot.vehicle, self.aircraft[shot.target])
         turn = (now - shot.sight_deg + 180.0) % 360.0 - 180.0
         shot.sight_deg = now
         wanted = GAIN * turn / self.params.dt_s
@@ -93,7 +93,7 @@ class LegacyFight(Fight):
     def _end(self, shot, prey_lived, events):
         """A point near the target, or too slow, burning or not, or too old."""
         p, prey = self.params, self.aircraft[shot.target]
-        miss = math.hypot(prey.x - shot.body.x, prey.y - shot.body.y)
+        miss = math.hypot(prey.x - shot.vehicle.x, prey.y - shot.vehicle.y)
         if prey_lived:
             self.tightest_m = min(self.tightest_m, abs(miss - p.hit_radius_m))
         if prey_lived and miss < p.hit_radius_m:
@@ -101,7 +101,7 @@ class LegacyFight(Fight):
             events["hit"].add(shot.carrier)
             events["killed"].add(shot.target)
         elif (
-            shot.body.v < p.self_destruct_speed_mps
+            shot.vehicle.v < p.self_destruct_speed_mps
             or shot.age * p.dt_s + 1e-6 >= p.max_missile_age_s
         ):
             shot.flying = False

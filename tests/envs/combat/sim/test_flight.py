@@ -38,14 +38,14 @@ GRID = list(
 )  # rudder, part of the thrust, speed
 
 
-def drag_of(body, rudder):
+def drag_of(airframe, rudder):
     """Cd0 + k (u / R)^2 with k = 1 / (4 Cd0 (L/D)^2)."""
-    return DRAG + (rudder / body.turn_radius_m) ** 2 / (4.0 * DRAG * body.lift_to_drag**2)
+    return DRAG + (rudder / airframe.turn_radius_m) ** 2 / (4.0 * DRAG * airframe.lift_to_drag**2)
 
 
-def closed_form(body, rudder, thrust, v, dt):
-    """Speed, path, turn and displacement in the body's first frame, by tanh, sinh and log1p."""
-    c = drag_of(body, rudder)
+def closed_form(airframe, rudder, thrust, v, dt):
+    """Speed, path, turn and displacement in the airframe's first frame, by tanh, sinh and log1p."""
+    c = drag_of(airframe, rudder)
     if thrust > 0.0:
         vi, a = math.sqrt(thrust / c), math.sqrt(thrust * c)
         t = math.tanh(a * dt)
@@ -54,21 +54,21 @@ def closed_form(body, rudder, thrust, v, dt):
     else:
         speed = v / (1.0 + c * v * dt)
         path = math.log1p(c * v * dt) / c
-    half = rudder * path / (2.0 * body.turn_radius_m)
+    half = rudder * path / (2.0 * airframe.turn_radius_m)
     chord = path * (math.sin(half) / half if half else 1.0)
     return speed, path, 2.0 * half, chord * math.cos(half), chord * math.sin(half)
 
 
-def runge_kutta(body, rudder, thrust, v, dt, steps=400):
+def runge_kutta(airframe, rudder, thrust, v, dt, steps=400):
     """Speed, path, turn and displacement by fourth-order Runge-Kutta of the equations of motion."""
-    c, step = drag_of(body, rudder), dt / steps
+    c, step = drag_of(airframe, rudder), dt / steps
 
     def slope(y):
         speed, _, heading, _, _ = y
         return (
             thrust - c * speed * speed,
             speed,
-            speed * rudder / body.turn_radius_m,
+            speed * rudder / airframe.turn_radius_m,
             speed * math.cos(heading),
             speed * math.sin(heading),
         )
@@ -88,32 +88,32 @@ def runge_kutta(body, rudder, thrust, v, dt, steps=400):
 
 
 def motion(speed, dtype=torch.float32):
-    """Bodies at the origin that point along x."""
+    """Vehicles at the origin that point along x."""
     speed = torch.as_tensor(speed, dtype=dtype)
     zero = torch.zeros_like(speed)
     return Motion(zero, zero.clone(), zero + 1.0, zero.clone(), speed)
 
 
-def fly_many(body, start, rudder, thrust, dt, ticks):
+def fly_many(airframe, start, rudder, thrust, dt, ticks):
     rudder, thrust = (
         torch.as_tensor(v).to(start.x_m).expand_as(start.x_m) for v in (rudder, thrust)
     )
     for _ in range(ticks):
-        start = renormalised(fly(body, start, rudder, thrust, dt))
+        start = renormalised(fly(airframe, start, rudder, thrust, dt))
     return start
 
 
-@pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])
+@pytest.mark.parametrize("airframe", [FIGHTER, MISSILE], ids=["fighter", "missile"])
 @pytest.mark.parametrize("dt", [0.01, 0.1, 0.25, 0.5])
 @pytest.mark.parametrize("solution", [closed_form, runge_kutta])
-def test_one_step_equals_the_exact_solution(body, dt, solution):
+def test_one_step_equals_the_exact_solution(airframe, dt, solution):
     cases = GRID if solution is closed_form else GRID[::3]
     rudder, part, speed = (torch.tensor(column) for column in zip(*cases, strict=True))
     steps = 400 if dt > 0.01 else 40
-    found = fly(body, motion(speed), rudder, part * body.thrust_mps2, dt)
+    found = fly(airframe, motion(speed), rudder, part * airframe.thrust_mps2, dt)
     for index, (u, p, v) in enumerate(cases):
         extra = (steps,) if solution is runge_kutta else ()
-        end, path, turn, x, y = solution(body, u, p * body.thrust_mps2, v, dt, *extra)
+        end, path, turn, x, y = solution(airframe, u, p * airframe.thrust_mps2, v, dt, *extra)
         assert found.speed_mps[index].item() == pytest.approx(end, rel=1e-5)
         assert found.x_m[index].item() == pytest.approx(x, abs=1e-5 * path)
         assert found.y_m[index].item() == pytest.approx(y, abs=1e-5 * path)
@@ -121,7 +121,7 @@ def test_one_step_equals_the_exact_solution(body, dt, solution):
         assert heading == pytest.approx(turn, abs=1e-5 * abs(turn) + 2e-7)
 
 
-def test_the_shipped_bodies_are_the_ones_of_these_tests():
+def test_the_shipped_airframes_are_the_ones_of_these_tests():
     params = shipped_params()
     assert (params.fighter, params.missile) == (FIGHTER, MISSILE)
     # 6.125e-5 plus 1 / (4 * 6.125e-5 * 25) = 163.2653 m, and / 4 = 1020.408 m, over 1e6 m^2
@@ -130,7 +130,7 @@ def test_the_shipped_bodies_are_the_ones_of_these_tests():
 
 
 @pytest.mark.parametrize(
-    ("body", "rudder", "speed_mps"),
+    ("airframe", "rudder", "speed_mps"),
     [
         (FIGHTER, 0.0, 489.898),  # 400 sqrt(1.5)
         (FIGHTER, 1.0, 255.880),  # sqrt(14.7 / 2.245153e-4)
@@ -138,9 +138,9 @@ def test_the_shipped_bodies_are_the_ones_of_these_tests():
         (MISSILE, 0.0, 1549.193),  # 400 sqrt(15)
     ],
 )
-def test_speed_settles_where_thrust_equals_drag(body, rudder, speed_mps):
+def test_speed_settles_where_thrust_equals_drag(airframe, rudder, speed_mps):
     from_both_sides = motion([0.5 * speed_mps, 1.5 * speed_mps])
-    end = fly_many(body, from_both_sides, rudder, body.thrust_mps2, 0.25, 1000)
+    end = fly_many(airframe, from_both_sides, rudder, airframe.thrust_mps2, 0.25, 1000)
     assert end.speed_mps.tolist() == pytest.approx([speed_mps, speed_mps], rel=1e-5)
 
 
@@ -153,17 +153,17 @@ def test_full_rudder_flies_a_circle_of_the_turn_radius_at_any_speed():
         assert radius_m.tolist() == pytest.approx([1000.0] * 3, abs=0.05)
 
 
-@pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])
-def test_25_steps_of_10_ms_end_where_one_step_of_250_ms_ends(body):
+@pytest.mark.parametrize("airframe", [FIGHTER, MISSILE], ids=["fighter", "missile"])
+def test_25_steps_of_10_ms_end_where_one_step_of_250_ms_ends(airframe):
     rudder, part, speed = (torch.tensor(column) for column in zip(*GRID, strict=True))
-    thrust = part * body.thrust_mps2
-    many = fly_many(body, motion(speed), rudder, thrust, 0.01, 25)
-    once = fly_many(body, motion(speed), rudder, thrust, 0.25, 1)
+    thrust = part * airframe.thrust_mps2
+    many = fly_many(airframe, motion(speed), rudder, thrust, 0.01, 25)
+    once = fly_many(airframe, motion(speed), rudder, thrust, 0.25, 1)
     for fine, coarse, scale in zip(many, once, [400.0, 400.0, 1.0, 1.0, 1600.0], strict=True):
         assert (fine - coarse).abs().max() < 4e-6 * scale
 
 
-def test_a_coasting_body_loses_speed_exponentially_with_the_path():
+def test_a_coasting_airframe_loses_speed_exponentially_with_the_path():
     # dv/dt = -c v^2 and ds/dt = v give dv/ds = -c v; on a circle the path is radius times turn.
     for rudder in (0.0, 1.0):
         start = motion([450.0], torch.float64)
@@ -196,7 +196,7 @@ def test_renormalised_changes_the_length_of_the_heading_only():
 
 
 @pytest.mark.parametrize(
-    ("body", "dt"),
+    ("airframe", "dt"),
     [
         (FIGHTER, 0.0),
         (FIGHTER, -0.1),
@@ -205,11 +205,11 @@ def test_renormalised_changes_the_length_of_the_heading_only():
         (FIGHTER._replace(turn_radius_m=20.0), 0.1),  # 50 m in one step: 1.25 rad of half turn
     ],
 )
-def test_an_unusable_step_is_refused_in_one_sentence(body, dt):
+def test_an_unusable_step_is_refused_in_one_sentence(airframe, dt):
     with pytest.raises(
         ValueError, match=r"^physics step of .* s is not usable for Airframe"
     ) as caught:
-        check_step(body, dt)
+        check_step(airframe, dt)
     message = str(caught.value)
     assert message.endswith("change env.sim.tick_s")
     assert "expected a positive step" in message
@@ -235,20 +235,20 @@ LONG_GRID = list(
 )
 
 
-def columns(body, dtype=torch.float32):
-    """Rudder, thrust and speed of the grid, and bodies at the origin along x."""
+def columns(airframe, dtype=torch.float32):
+    """Rudder, thrust and speed of the grid, and airframes at the origin along x."""
     rudder, part, speed = (torch.tensor(row, dtype=dtype) for row in zip(*LONG_GRID, strict=True))
     zero = torch.zeros_like(speed)
-    return rudder, part * body.thrust_mps2, Motion(zero, zero, zero + 1.0, zero, speed)
+    return rudder, part * airframe.thrust_mps2, Motion(zero, zero, zero + 1.0, zero, speed)
 
 
-@pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])
+@pytest.mark.parametrize("airframe", [FIGHTER, MISSILE], ids=["fighter", "missile"])
 @pytest.mark.parametrize("time", [0.0, 0.1, 2.5, 10.0, 60.0])
-def test_one_arc_of_any_length_is_the_closed_form(body, time):
-    rudder, thrust, start = columns(body)
-    end = fly_far(body, start, rudder, thrust, torch.full_like(rudder, time))
+def test_one_arc_of_any_length_is_the_closed_form(airframe, time):
+    rudder, thrust, start = columns(airframe)
+    end = fly_far(airframe, start, rudder, thrust, torch.full_like(rudder, time))
     for index, (u, part, v) in enumerate(LONG_GRID):
-        speed, path, turn, x, y = closed_form(body, u, part * body.thrust_mps2, v, time)
+        speed, path, turn, x, y = closed_form(airframe, u, part * airframe.thrust_mps2, v, time)
         assert end.speed_mps[index].item() == pytest.approx(speed, rel=2e-6)
         # float32 resolves 4 mm at 50 km, and the end of a turn of 40 rad within 1e-5 rad
         assert end.x_m[index].item() == pytest.approx(x, abs=2e-6 * path + 1e-3)
@@ -257,28 +257,28 @@ def test_one_arc_of_any_length_is_the_closed_form(body, time):
         assert (cos, sin) == pytest.approx((math.cos(turn), math.sin(turn)), abs=2e-5)
 
 
-@pytest.mark.parametrize("body", [FIGHTER, MISSILE], ids=["fighter", "missile"])
-def test_a_minute_in_one_arc_is_a_minute_in_ticks(body):
-    rudder, thrust, start = columns(body, torch.float64)
+@pytest.mark.parametrize("airframe", [FIGHTER, MISSILE], ids=["fighter", "missile"])
+def test_a_minute_in_one_arc_is_a_minute_in_ticks(airframe):
+    rudder, thrust, start = columns(airframe, torch.float64)
     flown = start
     for _ in range(600):
-        flown = fly(body, flown, rudder, thrust, 0.1)
-    at_once = fly_far(body, start, rudder, thrust, torch.full_like(rudder, 60.0))
+        flown = fly(airframe, flown, rudder, thrust, 0.1)
+    at_once = fly_far(airframe, start, rudder, thrust, torch.full_like(rudder, 60.0))
     assert (at_once.x_m - flown.x_m).abs().max() < 0.5
     assert (at_once.y_m - flown.y_m).abs().max() < 0.5
     assert (at_once.speed_mps / flown.speed_mps - 1.0).abs().max() < 1e-5
 
 
 def test_straight_flight_is_an_arc_with_rudder_0_and_turns_with_the_heading():
-    body = FIGHTER
-    _, thrust, start = columns(body)
+    airframe = FIGHTER
+    _, thrust, start = columns(airframe)
     start = start._replace(
         cos_heading=torch.full_like(thrust, 0.6), sin_heading=torch.full_like(thrust, -0.8)
     )
     time = torch.full_like(thrust, 33.0)
-    straight = fly_straight(body, start, thrust, time)
+    straight = fly_straight(airframe, start, thrust, time)
     for index, (_, part, v) in enumerate(LONG_GRID):
-        speed, path, *_ = closed_form(body, 0.0, part * body.thrust_mps2, v, 33.0)
+        speed, path, *_ = closed_form(airframe, 0.0, part * airframe.thrust_mps2, v, 33.0)
         assert straight.speed_mps[index].item() == pytest.approx(speed, rel=2e-6)
         assert straight.x_m[index].item() == pytest.approx(0.6 * path, rel=3e-6)
         assert straight.y_m[index].item() == pytest.approx(-0.8 * path, rel=3e-6)
@@ -288,10 +288,10 @@ def test_straight_flight_is_an_arc_with_rudder_0_and_turns_with_the_heading():
 @pytest.mark.parametrize("path", [1e-3, 5.0, 800.0, 6283.0])
 @pytest.mark.parametrize("thrust", [0.0, 14.7, 147.0])
 def test_the_time_of_a_path_flies_that_path(path, thrust):
-    body = FIGHTER
-    rudder, _, start = columns(body)
-    time = time_to_fly_s(body, start.speed_mps, rudder, thrust, torch.full_like(rudder, path))
+    airframe = FIGHTER
+    rudder, _, start = columns(airframe)
+    time = time_to_fly_s(airframe, start.speed_mps, rudder, thrust, torch.full_like(rudder, path))
     for index, (u, _, v) in enumerate(LONG_GRID):
-        _, flown, *_ = closed_form(body, u, thrust, v, time[index].item())
+        _, flown, *_ = closed_form(airframe, u, thrust, v, time[index].item())
         # no thrust counts as 1 mm/s^2, which in the longest glide, of two minutes, makes 7 m
         assert flown == pytest.approx(path, rel=2e-3 if thrust == 0.0 else 5e-6)

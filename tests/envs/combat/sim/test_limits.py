@@ -74,7 +74,7 @@ def test_the_turn_while_the_rudder_moves_is_its_integral(tick_s):
         (300.0, -1.0, 6.0, -1530.6),
         (450.0, 1.0, 9.0, 2295.9),
         (450.0, 0.5, 9.0, 2295.9),
-        (450.0, 0.25, 9.0, 4000.0),  # 5.2 g: what is asked for
+        (450.0, 0.25, 9.0, 4000.0),  # 5.2 g: what is requested for
         (200.0, 1.0, 6.0, 1000.0),  # 4.1 g: no more than full rudder
         (450.0, 1.0, None, 1000.0),
     ],

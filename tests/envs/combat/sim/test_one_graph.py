@@ -44,8 +44,8 @@ def test_an_option_traces_into_one_graph(changes):
     launched = 0
     for _ in range(8):
         rudder = torch.randint(-1, 2, (size, 8), generator=generator)
-        asked = torch.randint(-1, params.team_size, (size, 8), generator=generator).int()
-        order = orders(one, rudder, fire=True)._replace(target=asked)
+        requested = torch.randint(-1, params.team_size, (size, 8), generator=generator).int()
+        order = orders(one, rudder, fire=True)._replace(target=requested)
         one, events = advance(params, one, order)
         two, others = traced(params, two, order)
         assert same_bits(one, two)

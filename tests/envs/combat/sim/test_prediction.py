@@ -26,7 +26,7 @@ from navrl.envs.combat.sim.prediction import (
 )
 from tests.envs.combat.sim.duels import motion_of, opening, orders, shipped_params
 
-BODY = shipped_params().fighter
+FIGHTER = shipped_params().fighter
 POSES = [(1e3 * x, 7e3 - 1e3 * x, 37.0 * x, 180.0 + 20.0 * x) for x in range(15)]
 THREAT = (30_000.0, 2_000.0, 0.0, 300.0)
 
@@ -42,8 +42,8 @@ def flown_in_ticks(line, time_s, tick_s=0.05):
     rudder, thrust, turn_s = (field.double() for field in line[1:])
     for tick in range(round(time_s / tick_s)):
         part_s = (turn_s - tick * tick_s).clamp(0.0, tick_s)
-        motion = fly(BODY, motion, rudder, thrust, part_s)
-        motion = fly(BODY, motion, torch.zeros_like(rudder), thrust, tick_s - part_s)
+        motion = fly(FIGHTER, motion, rudder, thrust, part_s)
+        motion = fly(FIGHTER, motion, torch.zeros_like(rudder), thrust, tick_s - part_s)
     return motion
 
 
@@ -53,27 +53,27 @@ def test_a_line_is_what_the_simulator_flies(name, time_s):
     motion, threat = poses(*POSES), poses(*[THREAT] * len(POSES))
     rudder = torch.linspace(-1.0, 1.0, len(POSES))
     line = {
-        "left": escape_line(BODY, motion, threat, LEFT),
-        "right": escape_line(BODY, motion, threat, RIGHT),
-        "current": current_line(BODY, Steered(motion, rudder, 0.5 * rudder.abs())),
+        "left": escape_line(FIGHTER, motion, threat, LEFT),
+        "right": escape_line(FIGHTER, motion, threat, RIGHT),
+        "current": current_line(FIGHTER, Steered(motion, rudder, 0.5 * rudder.abs())),
     }[name]
-    found = along(BODY, line, torch.full_like(rudder, time_s))
+    found = along(FIGHTER, line, torch.full_like(rudder, time_s))
     expected = flown_in_ticks(line, time_s)
     for field, tolerance in (("x_m", 0.3), ("y_m", 0.3), ("speed_mps", 0.01)):
         assert (getattr(found, field) - getattr(expected, field)).abs().max() < tolerance
     if name != "current":  # whose thrust and turn the shorter way takes for granted
-        x_m, y_m = place_on_escape(BODY, line, torch.full_like(rudder, time_s))
+        x_m, y_m = place_on_escape(FIGHTER, line, torch.full_like(rudder, time_s))
         assert torch.hypot(x_m - expected.x_m, y_m - expected.y_m).max() < 0.3
     if name == "current":  # which keeps the throttle: the slowest is the one with least of it
-        assert torch.equal(line.thrust_mps2, 0.5 * rudder.abs() * BODY.thrust_mps2)
+        assert torch.equal(line.thrust_mps2, 0.5 * rudder.abs() * FIGHTER.thrust_mps2)
         assert line.turn_s.isinf().all()
 
 
 @pytest.mark.parametrize("side", [LEFT, RIGHT])
 def test_an_escape_ends_pointing_exactly_away(side):
     motion, threat = poses(*POSES), poses(*[THREAT] * len(POSES))
-    line = escape_line(BODY, motion, threat, side)
-    end = along(BODY, line, line.turn_s)
+    line = escape_line(FIGHTER, motion, threat, side)
+    end = along(FIGHTER, line, line.turn_s)
     x, y = motion.x_m - threat.x_m, motion.y_m - threat.y_m
     length = torch.hypot(x, y)
     along_away = (motion.cos_heading * x + motion.sin_heading * y) / length
@@ -89,7 +89,7 @@ def test_an_escape_ends_pointing_exactly_away(side):
         path_m = math.radians((side * (away - heading)) % 360.0) * 1000.0
         speeds = motion.speed_mps[index].item(), end.speed_mps[index].item()
         assert path_m / max(speeds) - 0.1 <= line.turn_s[index] <= path_m / min(speeds) + 0.1
-    late = along(BODY, line, line.turn_s + 9.0)
+    late = along(FIGHTER, line, line.turn_s + 9.0)
     assert torch.allclose(late.sin_heading, end.sin_heading, atol=1e-6)
 
 
@@ -101,8 +101,8 @@ def test_who_all_but_points_away_flies_no_circle(off_away_deg, left_turn_deg, ri
     # The threat is at the origin, so away is along x; off_away is to the left of it.
     motion, threat = poses((9e3, 0.0, off_away_deg, 300.0)), poses((0.0, 0.0, 0.0, 300.0))
     for side, turn_deg in ((LEFT, left_turn_deg), (RIGHT, right_turn_deg)):
-        line = escape_line(BODY, motion, threat, side)
-        end = along(BODY, line, line.turn_s)
+        line = escape_line(FIGHTER, motion, threat, side)
+        end = along(FIGHTER, line, line.turn_s)
         heading = math.degrees(math.atan2(end.sin_heading, end.cos_heading))
         turned = side * (heading - off_away_deg)
         assert turned % 360.0 == pytest.approx(turn_deg, abs=0.01)
@@ -114,8 +114,8 @@ def test_the_mirror_image_of_an_escape_is_the_other_escape_bit_for_bit():
     mirrored = [m._replace(y_m=-m.y_m, sin_heading=-m.sin_heading) for m in (motion, threat)]
     for time_s in (3.0, 11.0, 40.0):
         when = torch.full_like(motion.x_m, time_s)
-        left = along(BODY, escape_line(BODY, motion, threat, LEFT), when)
-        right = along(BODY, escape_line(BODY, *mirrored, RIGHT), when)
+        left = along(FIGHTER, escape_line(FIGHTER, motion, threat, LEFT), when)
+        right = along(FIGHTER, escape_line(FIGHTER, *mirrored, RIGHT), when)
         assert torch.equal(left.x_m, right.x_m)
         assert torch.equal(left.y_m, -right.y_m)
         assert torch.equal(left.speed_mps, right.speed_mps)
@@ -123,7 +123,7 @@ def test_the_mirror_image_of_an_escape_is_the_other_escape_bit_for_bit():
 
 def test_a_load_limit_widens_the_turn():
     # 6 g at 300 m/s: curvature 6 * 9.8 / 300^2 = 6.533e-4 1/m, rudder 0.6533, radius 1531 m.
-    limited = BODY._replace(max_load_g=6.0)
+    limited = FIGHTER._replace(max_load_g=6.0)
     motion, threat = poses((9e3, 0.0, 180.0, 300.0)), poses((0.0, 0.0, 0.0, 300.0))
     line = escape_line(limited, motion, threat, LEFT)
     assert line.rudder.item() == pytest.approx(0.65333, rel=1e-4)

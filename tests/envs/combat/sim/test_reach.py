@@ -9,7 +9,7 @@ import torch
 from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.reach import ANGLES, SPEEDS, TIMES, cell, interpolated, reach_table
 from tests.envs.combat.sim.duels import opening, orders, shipped_params
-from tests.envs.combat.sim.scalar_combat import Body
+from tests.envs.combat.sim.scalar_combat import Vehicle
 
 PARAMS = shipped_params()
 
@@ -28,9 +28,9 @@ def arc_then_straight_m(speed, time_s):
     best = {}
     for rudder in (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0):
         before = None
-        for body in ends(speed, time_s, rudder):
-            seen_deg = math.degrees(math.atan2(body.y, body.x)) % 360.0
-            point = seen_deg, math.hypot(body.x, body.y)
+        for airframe in ends(speed, time_s, rudder):
+            seen_deg = math.degrees(math.atan2(airframe.y, airframe.x)) % 360.0
+            point = seen_deg, math.hypot(airframe.x, airframe.y)
             for degrees in range(math.ceil(before[0]), math.floor(seen_deg) + 1) if before else ():
                 part = (degrees - before[0]) / max(seen_deg - before[0], 1e-9)
                 found_m = before[1] + part * (point[1] - before[1])
@@ -41,13 +41,13 @@ def arc_then_straight_m(speed, time_s):
 
 def ends(speed, time_s, rudder, step_s=0.1):
     """Where the missile is at time_s after 0, 1, 2, ... steps of turning, for at most 300 degrees."""
-    kind, turning = PARAMS.missile, Body(20.0, 0.0, 0.0, speed)
+    kind, turning = PARAMS.missile, Vehicle(20.0, 0.0, 0.0, speed)
     for step in range(round(time_s / step_s) + 1):
-        body, age_s = turning, step * step_s
+        airframe, age_s = turning, step * step_s
         for thrust, until_s in ((147.0, min(10.0, time_s)), (0.0, time_s)):
             if age_s < until_s - 1e-9:
-                body, age_s = body.flown(kind, 0.0, thrust, until_s - age_s), until_s
-        yield body
+                airframe, age_s = airframe.flown(kind, 0.0, thrust, until_s - age_s), until_s
+        yield airframe
         thrust = 147.0 if step * step_s < 10.0 - 1e-9 else 0.0
         turning = turning.flown(kind, rudder, thrust, step_s)
         if turning.psi > math.radians(300.0):

@@ -9,7 +9,7 @@ from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.state import Action, decided, initial_state
 from tests.envs.combat.sim.duels import env_rows, shipped_params
-from tests.envs.combat.sim.scalar_combat import Body, Fight
+from tests.envs.combat.sim.scalar_combat import Fight, Vehicle
 
 FIGHTS, DECISIONS = 24, 70
 
@@ -52,8 +52,8 @@ def played(params, box_m, seed):
 def scalar_fight(params, state, index):
     motion = env_rows(state.aircraft.motion, index)
     columns = zip(*(field.tolist() for field in motion), strict=True)
-    bodies = [Body(x, y, math.atan2(sin, cos), v) for x, y, cos, sin, v in columns]
-    return Fight(params, bodies)
+    vehicles = [Vehicle(x, y, math.atan2(sin, cos), v) for x, y, cos, sin, v in columns]
+    return Fight(params, vehicles)
 
 
 def assert_same(fight, state, index):
@@ -62,10 +62,10 @@ def assert_same(fight, state, index):
     assert aircraft.alive.tolist() == fight.alive
     assert aircraft.rounds.tolist() == fight.rounds
     found = zip(*(field.tolist() for field in aircraft.motion), strict=True)
-    for body, (x, y, cos, sin, v) in zip(fight.aircraft, found, strict=True):
-        assert math.hypot(x - body.x, y - body.y) < 1.0
-        assert abs(math.remainder(math.atan2(sin, cos) - body.psi, 2.0 * math.pi)) < 1e-3
-        assert v == pytest.approx(body.v, rel=1e-4)
+    for vehicle, (x, y, cos, sin, v) in zip(fight.aircraft, found, strict=True):
+        assert math.hypot(x - vehicle.x, y - vehicle.y) < 1.0
+        assert abs(math.remainder(math.atan2(sin, cos) - vehicle.psi, 2.0 * math.pi)) < 1e-3
+        assert v == pytest.approx(vehicle.v, rel=1e-4)
     flying = env_rows(state.missiles, index)
     for carrier in range(len(fight.alive)):
         active = flying.active[carrier].tolist()
@@ -78,8 +78,8 @@ def assert_same(fight, state, index):
             x, y, _, _, v = (f[carrier, k].item() for f in flying.motion)
             assert flying.age_ticks[carrier, k].item() == shot.age
             assert flying.target[carrier, k].item() == shot.target
-            assert math.hypot(x - shot.body.x, y - shot.body.y) < 2.0
-            assert v == pytest.approx(shot.body.v, rel=1e-3)
+            assert math.hypot(x - shot.vehicle.x, y - shot.vehicle.y) < 2.0
+            assert v == pytest.approx(shot.vehicle.v, rel=1e-3)
 
 
 @pytest.mark.parametrize(

