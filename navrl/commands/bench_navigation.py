@@ -63,9 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def bench(options: argparse.Namespace) -> None:
     """Fly all policies, and print a row for each density of obstacles, with and without the shield."""
-    take_words(options, _SETTINGS, subjects=None)
+    take_words(options, _SETTINGS, positionals=None)
     require_whole("num_episodes", options.num_episodes, least=1)
-    policies = [*(_PLANNERS if options.planners else ()), *options.subjects]
+    policies = [*(_PLANNERS if options.planners else ()), *options.positionals]
     if not policies:
         raise ConfigError(
             "no policy to fly; expected one or more; name a policy, or leave --no-planners out"
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         "bench-navigation",
         "Fly planners and policies through the same held-out worlds and print their rates.",
         _EXAMPLES,
-        subject=("POLICY ...", "latest | best | a run | a checkpoint | scripted:random"),
+        positional=("POLICY ...", "latest | best | a run | a checkpoint | scripted:random"),
         settings=_SETTINGS,
         overrides="other options of the env, as for navrl train: world.count=2",
     )

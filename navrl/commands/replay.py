@@ -30,7 +30,7 @@ _REPLAYS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
 }
 _LONGEST_NAME = 150  # characters for the setting; file systems allow 255 in all
 _IN_TITLE = ("opponent", "shield", "env")  # groups that name the file already
-_SUBJECT = (
+_POSITIONAL = (
     "POLICY",
     "latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>; "
     "default: latest",
@@ -59,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def replay(options: argparse.Namespace) -> None:
     """Play the episodes, and write the page and the other files."""
-    take_words(options, _SETTINGS, subjects=1)
-    policy_name = options.subjects[0] if options.subjects else "latest"
+    take_words(options, _SETTINGS, positionals=1)
+    policy_name = options.positionals[0] if options.positionals else "latest"
     _check(options)
     config, state, label, choices = find_policy(
         policy_name, device="cpu", overrides=_with_env(policy_name, options.overrides)
@@ -223,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
         "replay",
         "Play one episode, or 64 of navigation, into one HTML file for any browser.",
         _EXAMPLES,
-        subject=_SUBJECT,
+        positional=_POSITIONAL,
         settings=_SETTINGS,
         overrides=_OVERRIDES,
     )

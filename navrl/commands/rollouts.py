@@ -62,7 +62,7 @@ def _show(options: argparse.Namespace) -> int:
         sys.stdout.write(f"{printable(name):<12}  {printable(value)}\n")
     width = max((len(printable(row.name)) for row in header.rows), default=6)
     sys.stdout.write(
-        f"\n{'tensor':<{width}}  {'dtype':<8}  {'stored by':<18}  {'share':>6}  shape\n"
+        f"\n{'tensor':<{width}}  {'dtype':<8}  {'encoded by':<18}  {'share':>6}  shape\n"
     )
     for row in header.rows:
         how = row.codec if row.filter == "none" else f"{row.codec} {row.filter}"
@@ -124,8 +124,8 @@ def _newest(where: str) -> Path:
 
 
 def _sizes(header: Header) -> str:
-    raw, stored = header.sizes.decoded, header.sizes.file
-    return f"{raw / 1e6:8.1f}  {stored / 1e6:8.2f}  {stored / max(raw, 1):6.1%}"
+    raw, saved = header.sizes.decoded, header.sizes.file
+    return f"{raw / 1e6:8.1f}  {saved / 1e6:8.2f}  {saved / max(raw, 1):6.1%}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,7 +1,7 @@
-"""Command lines of the form `navrl <command> [subject ...] [key=value ...] [--flags]`.
+"""Command lines of the form `navrl <command> [positional ...] [key=value ...] [--flags]`.
 
-A word without "=" names a subject: a policy, a run, a file. A word key=value is a setting of the command or
-an option of navrl train. Flags choose the output, such as --json FILE.
+A word without "=" is positional: a policy, a run, a file. A word key=value is a setting of the command or an
+option of navrl train. Flags choose the output, such as --json FILE.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ def command_parser(
     description: str,
     examples: str,
     *,
-    subject: tuple[str, str] | None = None,
+    positional: tuple[str, str] | None = None,
     settings: Mapping[str, Setting] | None = None,
     overrides: str = "",
 ) -> argparse.ArgumentParser:
     """Return a parser whose --help explains the words and shows examples.
 
-    `subject` is (name, help) of the words without "=", `overrides` the help of options of navrl train.
+    `positional` is (name, help) of the words without "=", `overrides` the help of options of navrl train.
     With any of the three, the words become `options.words`, for `take_words` to read.
     """
-    explained = [] if subject is None else [subject]
+    explained = [] if positional is None else [positional]
     explained += [(f"{key}=", setting.help) for key, setting in (settings or {}).items()]
     explained += [("KEY=VALUE", overrides)] if overrides else []
     width = max((len(name) for name, _ in explained), default=0)
     listed = "".join(f"  {name:<{width}}  {text}\n" for name, text in explained)
     epilog = f"words:\n{listed}\n" if explained else ""
-    first = "" if subject is None else f"[{subject[0]}] "
+    first = "" if positional is None else f"[{positional[0]}] "
     parser = argparse.ArgumentParser(
         prog=f"navrl {command}",
         usage=f"%(prog)s {first}[KEY=VALUE ...] [--flags]" if explained else None,
@@ -90,31 +90,31 @@ def add_actions(
 
 
 def take_words(
-    options: argparse.Namespace, settings: Mapping[str, Setting], *, subjects: int | None = 0
+    options: argparse.Namespace, settings: Mapping[str, Setting], *, positionals: int | None = 0
 ) -> None:
-    """Replace options.words by options.subjects, options.overrides and one attribute per setting.
+    """Replace options.words by options.positionals, options.overrides and one attribute per setting.
 
-    `subjects` is the largest number of words without "=", None for any number.
+    `positionals` is the largest number of words without "=", None for any number.
     """
     values = {key: setting.default for key, setting in settings.items()}
-    options.subjects, options.overrides = [], []
+    options.positionals, options.overrides = [], []
     for word in options.words:
         key = _key_of(word)
         if key is None:
-            options.subjects.append(word)
+            options.positionals.append(word)
         elif key in settings:
             values[key] = _value(key, word.partition("=")[2], settings[key].default)
         else:
             _check_near_miss(key, settings)
             options.overrides.append(word)
-    if subjects is not None and len(options.subjects) > subjects:
-        raise ConfigError(f"Cannot read '{options.subjects[subjects]}': write key=value")
+    if positionals is not None and len(options.positionals) > positionals:
+        raise ConfigError(f"Cannot read '{options.positionals[positionals]}': write key=value")
     vars(options).update(values)
     del options.words
 
 
 def _key_of(word: str) -> str | None:
-    """Return the key of key=value or of ~key, None for a subject; a file may have a "=" in its name."""
+    """Return the key of key=value or of ~key, None for a positional; a file may have a "=" in its name."""
     match = _KEY.match(word)
     if match is None or Path(word).exists() or not ("=" in word or word.startswith("~")):
         return None

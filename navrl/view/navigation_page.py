@@ -12,7 +12,7 @@ from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.view.html import NAVIGATION, differenced, page
 from navrl.view.navigation_recording import Landscape, Mover, NavigationRecording, Trip
 
-CENTI = 100.0  # lengths are stored in centimetres
+CENTI = 100.0  # lengths in the page are in centimetres
 MOST_SCANNED = 4_000_000  # ranges in a file; if there are more, only the chosen episode has a lidar
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _FREE = "."  # begins a sequence of beams that hit nothing; its length follows

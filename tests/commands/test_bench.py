@@ -103,15 +103,6 @@ def test_wrong_input_gets_one_sentence(capsys, arguments, complaint):
     assert said.count("\n") == 1
 
 
-def test_ctrl_c_gets_a_line(monkeypatch, capsys):
-    def interrupted(self, cfg):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Training, "__init__", interrupted)
-    assert main([*TINY]) == 130
-    assert capsys.readouterr().err == "navrl: stopped by Ctrl-C before it was done\n"
-
-
 # ---- sections and floors
 
 MINIBATCHES = ("agent.num_minibatches=2", "agent.num_epochs=1")

@@ -1,7 +1,6 @@
 """navrl spacetime: the answer, in words, numbers and pictures, or one sentence about what is wrong."""
 
 import functools
-import importlib
 import json
 import re
 
@@ -142,19 +141,3 @@ def test_a_picture(spacetime, tmp_path):
     assert 20_000 < len(data) < 200_000
     width, height = (int.from_bytes(data[at : at + 4]) for at in (16, 20))
     assert min(width, height) > 300
-
-
-def test_without_matplotlib_it_says_how_to_get_it(spacetime, monkeypatch, tmp_path):
-    found = importlib.import_module
-
-    def without(name, *rest):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return found(name, *rest)
-
-    monkeypatch.setattr(importlib, "import_module", without)
-    code, printed = spacetime("range_m=20000", "--png", "graph.png")
-    assert code != 0
-    assert "pip install 'navrl[viz]'" in printed.err
-    assert printed.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
