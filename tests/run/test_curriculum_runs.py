@@ -272,4 +272,4 @@ def test_a_strangers_curriculum_builds_no_logger(here, capsys):
     write_state(Path("hostile.ckpt"), state, frames=state["frames"], score=None)
     assert command(navrl.train.main, "resume=hostile.ckpt", "total_frames=2048") == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "'curriculum._target_' names 'navrl.loggers.wandb.WandbLogger'" in line
+    assert "'curriculum._target_' names 'navrl.loggers.WandbLogger'" in line
