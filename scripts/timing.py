@@ -43,7 +43,7 @@ def best(samples: Sequence[Seconds]) -> Seconds:
 def parser(
     description: str | None, *, overrides: bool = False, repeats: int | None = None
 ) -> argparse.ArgumentParser:
-    """Return a parser with the module's docstring as help, and the options that are asked for."""
+    """Return a parser with the module's docstring as help, and the chosen options."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

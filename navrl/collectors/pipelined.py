@@ -19,8 +19,8 @@ from navrl.collectors.sync import SyncCollector
 class PipelinedCollector(SyncCollector):
     """A collector of (N, T) frames of the policy before its last update, except for the first rollout.
 
-    A thread collects within `ahead` and never outside of it: with a copy of the weights that nobody changes,
-    into a buffer that nobody reads. So code outside of it changes or saves an env that is at rest.
+    A thread collects within `ahead` and never outside of it: with a private copy of the weights, into
+    a buffer that nothing reads. So code outside of it changes or saves an env that is at rest.
     """
 
     lag = 1

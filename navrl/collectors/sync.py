@@ -26,7 +26,7 @@ class SyncCollector(Collector):
             total_frames=total_frames,
             device=env.device,
             return_same_td=True,  # one buffer, refilled
-            track_traj_ids=False,  # two synchronisations a step, used by nobody here
+            track_traj_ids=False,  # two synchronisations a step, not used here
             no_cuda_sync=True,  # else user code runs on a private stream
             auto_register_policy_transforms=False,  # a TransformedEnv would bypass the fast path
             trust_policy=True,

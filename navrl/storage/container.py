@@ -63,7 +63,7 @@ def write(
     """Write one container atomically and durably; return its sha256 (hex), the file's identity.
 
     Along `time_axis`, if there is one, values change little from one to the next. The tensors' memory is
-    not copied first, so nobody may change them before this returns.
+    not copied first, so they must not change before this returns.
     """
     sources = [Source(name, tensor) for name, tensor in tensors.items()]
     codings = [choose_coding(source, time_axis) if compress else UNCOMPRESSED for source in sources]

@@ -27,7 +27,7 @@ def write_atomically(path: Path, *parts: Part) -> None:
 
 def _replace(path: Path, parts: tuple[Part, ...]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    # O_EXCL and an unguessable name: never write through a file or link somebody placed there.
+    # O_EXCL and an unguessable name: never write through a file or link that was placed there.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         try:
@@ -51,7 +51,7 @@ def _write_all(descriptor: int, part: bytes | bytearray | memoryview) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create `path` and its missing parents, and make their names durable, whoever created them."""
+    """Create `path` and its missing parents, and make the names of all of them durable."""
     path.mkdir(parents=True, exist_ok=True)
     for parent in path.absolute().parents:
         # In a folder without write permission this user has created nothing.

@@ -71,7 +71,7 @@ class Block(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether it is stored uncompressed, because it would not have become smaller."""
+        """True if it is stored uncompressed, because it would not have become smaller."""
         return self.stored_bytes == self.raw_bytes
 
 

@@ -1,4 +1,4 @@
-"""What all libraries share: the work of one iteration, and the fights as rows of plain numbers."""
+"""Shared by all libraries: the work of one iteration, and the fights as rows of plain numbers."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ OPTIONS = ("env=combat", "action=continuous", "agent.network.precision=fp32", "a
 
 
 class Work(NamedTuple):
-    """What every library does in one iteration."""
+    """The work of every library in one iteration."""
 
     num_envs: int
     steps: int
@@ -45,7 +45,7 @@ class Work(NamedTuple):
 
 
 def work_of(cfg: DictConfig) -> Work:
-    """The work that the shipped configuration, with its options, asks for."""
+    """Return the work of the shipped configuration with its options."""
     agent = cfg.agent
     return Work(
         num_envs=cfg.num_envs,
@@ -64,17 +64,17 @@ def work_of(cfg: DictConfig) -> Work:
 
 
 def configuration(options: list[str]) -> DictConfig:
-    """The shipped configuration with these options."""
+    """Return the shipped configuration with these options."""
     return compose("train", [*OPTIONS, *options])
 
 
 def combat(cfg: DictConfig) -> Any:
-    """The fights as navrl has them."""
+    """Return the combat env of navrl."""
     return build(cfg.env)(num_envs=cfg.num_envs, device="cpu", seed=cfg.seed)
 
 
 class Step(NamedTuple):
-    """What one decision of everybody brings."""
+    """The result of one decision in every fight."""
 
     upcoming: Tensor  # observation (N, F) at its end, also of episodes that end
     opening: Tensor  # the same after restarts, from which to go on
@@ -93,23 +93,23 @@ class Fights:
         self.features: int = self.env.observation_spec["observation", "ego"].shape[-1]
 
     def reset(self) -> Tensor:
-        """The first observations (N, F)."""
+        """Return the first observations (N, F)."""
         return self.env.reset()["observation", "ego"]
 
     def step(self, action: Tensor) -> Step:
-        """One decision for actions (N, 3)."""
+        """Step all fights with actions (N, 3)."""
         rudder, throttle, trigger = action.unbind(-1)
         throttle = (0.5 * (throttle + 1.0)).clamp(0.0, 1.0)
         orders = torch.stack([rudder.clamp(-1.0, 1.0), throttle, (trigger > 0.0).float()], -1)
-        asked = TensorDict({"action": orders}, [self.num_envs])
-        stepped, opening = self.env.step_and_maybe_reset(asked)
+        root = TensorDict({"action": orders}, [self.num_envs])
+        stepped, opening = self.env.step_and_maybe_reset(root)
         after = stepped["next"]
         flags = (after[name].squeeze(-1) for name in ("reward", "terminated", "truncated"))
         return Step(after["observation", "ego"], opening["observation", "ego"], *flags)
 
 
 def network(inputs: int, outputs: int, work: Work) -> nn.Sequential:
-    """The layers of an actor or a critic."""
+    """Return the layers of an actor or a critic."""
     layers: list[nn.Module] = []
     for width in work.hidden_sizes:
         layers += [nn.Linear(inputs, width), nn.ReLU()]

@@ -16,19 +16,19 @@ class _Env(VecEnv):
         self._fights = Fights(cfg)
         self.num_envs, self.num_actions = cfg.num_envs, self._fights.columns
         self.device, self.cfg = "cpu", {}
-        self._told = self._observed(self._fights.reset())
+        self._observations = self._observed(self._fights.reset())
 
     def _observed(self, rows: Tensor) -> TensorDict:
         return TensorDict({"policy": rows}, [self.num_envs])
 
     def get_observations(self) -> TensorDict:
-        return self._told
+        return self._observations
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
         step = self._fights.step(actions)
-        self._told = self._observed(step.opening)
+        self._observations = self._observed(step.opening)
         done = step.terminated | step.truncated
-        return self._told, step.reward, done, {"time_outs": step.truncated}
+        return self._observations, step.reward, done, {"time_outs": step.truncated}
 
 
 class Contestant:

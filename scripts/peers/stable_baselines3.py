@@ -33,8 +33,8 @@ class _Env(VecEnv):
         if done.any():
             infos, last, cut = list(infos), step.upcoming.numpy(), step.truncated.numpy()
             for ended in done.nonzero()[0]:
-                told = {"terminal_observation": last[ended], "TimeLimit.truncated": cut[ended]}
-                infos[ended] = told
+                info = {"terminal_observation": last[ended], "TimeLimit.truncated": cut[ended]}
+                infos[ended] = info
         return step.opening.numpy(), step.reward.numpy(), done, infos
 
     def close(self) -> None:

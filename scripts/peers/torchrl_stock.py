@@ -42,8 +42,8 @@ class _Env(EnvBase):
             "terminated": terminated,
             "truncated": truncated,
         }
-        told = {"observation": step.upcoming, "reward": step.reward.unsqueeze(-1), **flags}
-        return TensorDict(told, self.batch_size)
+        after = {"observation": step.upcoming, "reward": step.reward.unsqueeze(-1), **flags}
+        return TensorDict(after, self.batch_size)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDict:
         # Who ended has begun its next episode in _step already.

@@ -150,7 +150,7 @@ def audit(parameters: list) -> Iterator[Audit]:
 
 
 def audited(program: Callable[[], dict]) -> dict:
-    """What the program found in a process of its own, because an audit changes the one it runs in.
+    """Return the findings of the program in its own process, because an audit changes its process.
 
     A skip where this torch cannot be audited.
     """

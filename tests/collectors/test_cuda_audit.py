@@ -8,7 +8,7 @@ from tests.collectors.cuda_audit import audited
 
 @pytest.fixture(scope="module")
 def report():
-    """What the audit found, or a skip where this torch cannot be audited."""
+    """Return the findings of the audit, or skip where this torch cannot be audited."""
     return audited(cuda_iteration.main)
 
 

@@ -47,7 +47,7 @@ def learn(agent, collector, iterations=10):
 
 
 def test_it_is_a_queue_with_delayed_weights(learner, make_pipeline, make_collector):
-    """The slow reference: one thread, and a policy that gets the weights an update late.
+    """Compare with a slow reference: one thread, and a policy that gets the weights an update late.
 
     Random numbers, buffers and TorchRL's flags for all threads: whatever one thread changed under the other
     would show here.

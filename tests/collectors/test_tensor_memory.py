@@ -24,7 +24,7 @@ def frames(first, count, axis):
 
 
 def numbers_in(parts, axis):
-    """The numbers of the frames, and that every leaf agrees about them."""
+    """Return the numbers of the frames, and check that every leaf agrees about them."""
     found = []
     for part in parts:
         steps = part["step"] if axis == 0 else part["step"][0]

@@ -31,7 +31,7 @@ def tied(params, state):
 
 
 def check_step(params, observation, reward, found, before, action):
-    """What one call has filled, against the simulator; the envs (N,) that could be compared."""
+    """Compare one call with the simulator; return the envs (N,) that could be compared."""
     after, moved = advance(params, before, action), found.state
     torch.testing.assert_close(moved.position, after.position, atol=1e-4, rtol=0.0)
     assert torch.equal(moved.step, after.step)

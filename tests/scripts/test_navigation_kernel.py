@@ -50,7 +50,7 @@ def commands(params: NavigationParams, draw: torch.Generator) -> Tensor:
 
 
 def others(found: Outcome, state: NavigationState, near: NearObstacles) -> Counter[str]:
-    """How many numbers of each tensor are not the simulator's; its endings have a test of their own."""
+    """Count the numbers of each tensor that are not the simulator's; endings are compared elsewhere."""
     ending = found.state.ending
     leaves, _ = tree_flatten_with_path((state._replace(ending=ending), near))
     pairs = zip(tree_leaves(tuple(found)), leaves, strict=True)
@@ -84,7 +84,7 @@ def on_the_edge(params: NavigationParams, state: NavigationState, near: NearObst
 
 
 def happened(before: NavigationState, after: NavigationState) -> dict[str, int]:
-    """How often each ending is seen, and how many moving obstacles took a new goal or stopped."""
+    """Count the endings, and the moving obstacles that took a new goal or stopped."""
     old, new = before.obstacles, after.obstacles
     return {
         **{flag: int(value.sum()) for flag, value in after.ending._asdict().items()},

@@ -1,4 +1,4 @@
-"""What several runs say together, from files written here."""
+"""Summaries of several runs, from files written here."""
 
 import json
 

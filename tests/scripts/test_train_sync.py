@@ -57,7 +57,7 @@ def launcher(tmp_path):
 
 
 def asked(folder):
-    """What was started, but for the port."""
+    """Return the started commands, except the search for a port."""
     lines = (folder / "asked").read_text().splitlines()
     return [line for line in lines if line.startswith("-m")]
 
@@ -70,7 +70,7 @@ def waited_for(condition):
 
 
 def lives(pid):
-    """Whether it runs; one that has ended may wait for somebody to ask how."""
+    """Return whether the process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def lives(pid):
 
 
 def number_in(path):
-    """The number that a process has written into the file."""
+    """Return the number that a process has written into the file."""
     waited_for(lambda: path.is_file() and path.read_text().endswith("\n"))
     return int(path.read_text())
 

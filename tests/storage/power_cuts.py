@@ -25,12 +25,12 @@ class Trace:
         self._real = {name: getattr(os, name) for name in _WATCHED}
 
     def acknowledge(self, step):
-        """The writer has promised that this step is safe."""
+        """Note that the writer has promised this step."""
         self.operations.append(("ack", step))
 
     @contextlib.contextmanager
     def recording(self):
-        """Note what `os` is asked to do."""
+        """Note the calls of `os`."""
         with mock.patch.multiple(os, **{name: getattr(self, f"_{name}") for name in _WATCHED}):
             yield
 
@@ -67,7 +67,7 @@ class Trace:
             self.operations.append(("unlink", Path(path).name))
 
     def crashes(self) -> Iterator[tuple[int, dict[str, bytes]]]:
-        """The last promised step, and the files, for a cut after every operation."""
+        """Yield the last promised step and the files for a cut after every operation."""
         disk, promised = _Disk(), 0
         for operation in self.operations:
             if operation[0] == "ack":
@@ -80,14 +80,14 @@ class Trace:
 
 
 class _Disk:
-    """What is permanent, and what is not yet."""
+    """The permanent state, and the changes that are not permanent yet."""
 
     def __init__(self):
         self.names, self.journal = {}, []  # permanent names, and changes that are not
         self.content, self.safe = {}, {}  # bytes of every file, and how many are permanent
 
     def apply(self, operation):
-        """The next operation."""
+        """Apply the next operation."""
         match operation:
             case ("write", inode, piece):
                 self.content[inode] = self.content.get(inode, b"") + piece
@@ -100,7 +100,7 @@ class _Disk:
                 self.journal.append(operation)
 
     def after_a_cut(self):
-        """All that may be found, as files by name."""
+        """Yield every state that may be found, as files by name."""
         for length in range(len(self.journal) + 1):
             for variant in _VARIANTS:
                 names = self._names(length)

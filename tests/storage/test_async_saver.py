@@ -1,4 +1,4 @@
-"""checkpoint=async: what the queue does when it is full, when the disk fails, and when the run ends."""
+"""checkpoint=async: a full queue, a failing disk, and the end of the run."""
 
 import atexit
 import json

@@ -43,7 +43,7 @@ def signed_table(*rows: Any, payload: bytes = b"", decoded: int = 8) -> bytes:
 
 
 def stored(*blocks: bytes) -> list[list[Any]]:
-    """What a row says of its blocks."""
+    """Return the field of a row about its blocks."""
     return [[len(block), hashlib.sha256(block).hexdigest()] for block in blocks]
 
 
@@ -281,7 +281,7 @@ def test_an_lz4_bomb_is_refused_by_its_size_in_memory(tmp_path: Path) -> None:
 
 
 def test_blocks_cannot_overlap_or_be_exchanged(tmp_path: Path) -> None:
-    """Where a block lies is not written down: it follows from the lengths of those before it."""
+    """Positions are not written down: they follow from the lengths of the blocks before."""
     first, second = packed(bytes(4000)), packed(b"\1" * 4000)
     fields = {"shape": [2000], "codec": "lz4", "block_bytes": 4000}
     table = row(**fields, stored=stored(first, second))

@@ -1,4 +1,4 @@
-"""rollouts=disk: what comes back is what was collected, bit for bit; what is kept is what was asked for."""
+"""rollouts=disk: the collected rollouts come back bit for bit, and the chosen files are kept."""
 
 import errno
 
@@ -235,7 +235,7 @@ def test_metadata_that_lies_is_refused(tmp_path, changes):
 
 
 def test_few_rows_do_not_become_more_memory_than_is_allowed(tmp_path):
-    """All that "next" stores of 4 MB is one row; a chain of such keys would be 4 MB each, for nothing."""
+    """Store one row of 4 MB of "next"; a chain of such keys would be 4 MB each, for nothing."""
     one = torch.zeros(1, 1000, 1000)
     now = TensorDict({"x": one, "next": TensorDict({"x": one}, [1, 1000])}, [1, 1000])
     path = storage(tmp_path).save(now, iteration=1)
