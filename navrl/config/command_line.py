@@ -138,6 +138,6 @@ def _value(key: str, text: str, default: object) -> Any:
 
 def _check_near_miss(key: str, settings: Mapping[str, Setting]) -> None:
     """Raise ConfigError if the key is unknown to navrl train and close to a setting."""
-    close = difflib.get_close_matches(key, settings, n=1, cutoff=0.75)
+    close = [] if "." in key else difflib.get_close_matches(key, settings, n=1, cutoff=0.75)
     if close and key not in compose("train"):
         raise ConfigError(f"Unknown option '{key}'; did you mean '{close[0]}'?")
