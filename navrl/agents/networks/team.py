@@ -14,7 +14,7 @@ from navrl.agents.networks.actor_critic import ActorCriticOptions, Critic, Polic
 from navrl.agents.networks.encoders import Leaves, observation_leaves
 from navrl.agents.networks.heads import head_for
 from navrl.agents.networks.memory import GruRecurrence, NoRecurrence
-from navrl.agents.networks.separate import CRITIC_GAIN, POLICY_GAIN, Trunk, trunk_builder
+from navrl.agents.networks.trunk import CRITIC_GAIN, POLICY_GAIN, Trunk, trunk_builder
 from navrl.config.checks import require_choice
 from navrl.envs.core.specs import AGENT_ID
 

@@ -2,7 +2,7 @@
 
 from unittest import mock
 
-from navrl.agents.networks.separate import Trunk
+from navrl.agents.networks.trunk import Trunk
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import PolicyAdapter

@@ -1,4 +1,4 @@
-"""agent.network.architecture=separate: policy and critic share only the observation's normalisers."""
+"""The trunk of a policy or a critic: an observation encoder, an MLP, a memory and a last layer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,25 +7,18 @@ from typing import cast
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
-from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.core.team import action_of, frames_of, group_of
-from navrl.agents.core.value_scale import ValueScale
-from navrl.agents.networks.actor_critic import ActorCriticOptions, Critic, Policy
+from navrl.agents.networks.actor_critic import ActorCriticOptions
 from navrl.agents.networks.encoders import (
     Leaves,
     Normaliser,
     ObservationEncoder,
-    observation_leaves,
 )
-from navrl.agents.networks.heads import head_for
 from navrl.agents.networks.layers import linear, mlp
 from navrl.agents.networks.memory import FRESH, HIDDEN, recurrence
 
-POLICY_GAIN = (
-    0.01  # of the last layer: the first policy is almost uniform, and centred on intervals
-)
-CRITIC_GAIN = 1.0
+# Gains of the last layers. The first policy is almost uniform, and centred on intervals.
+POLICY_GAIN, CRITIC_GAIN = 0.01, 1.0
 
 
 class Trunk(nn.Module):
@@ -98,25 +91,3 @@ def trunk_builder(source: str, leaves: Leaves, options: ActorCriticOptions) -> C
     normalisers = nn.ModuleDict({leaf: Normaliser(n) for leaf, n in leaves.normalised.items()})
     encoder = partial(ObservationEncoder, leaves, options, source=source, normalisers=normalisers)
     return lambda **shape: Trunk(encoder=encoder(), options=options, **shape)
-
-
-def separate_networks(
-    *,
-    observation_spec: Composite,
-    action_spec: TensorSpec,
-    options: ActorCriticOptions,
-    compile_mode: str | bool,
-    scale: ValueScale,
-) -> tuple[Policy, Critic]:
-    """Build the policy and the critic."""
-    group = group_of(observation_spec)
-    spec, head = frames_of(observation_spec, group), head_for(action_of(action_spec, group))
-    trunk = trunk_builder("observation", observation_leaves(spec), options)
-    policy = Policy(
-        trunk=trunk(outputs=head.outputs, output_gain=POLICY_GAIN, rnn=options.rnn),
-        head=head,
-        group=group,
-        masked="action_mask" in spec,
-        compile_mode=compile_mode,
-    )
-    return policy, Critic(trunk=trunk(outputs=1, output_gain=CRITIC_GAIN), scale=scale)
