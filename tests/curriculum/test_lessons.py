@@ -39,12 +39,6 @@ def test_the_last_lesson_is_never_left():
     assert not any("next" in sentence for sentence in course.notes)
 
 
-def test_a_lesson_without_a_gate_is_not_told_of():
-    course = Course(lesson(0, at_least={}))
-    course.go(10)
-    assert course.notes == []
-
-
 def test_who_forgets_an_old_lesson_goes_back_to_it():
     course = Course(lesson(0), lesson(1), lesson(2), lesson(3, league=True))
     course.results = {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.5}
@@ -107,17 +101,7 @@ def test_time_in_a_lesson_adds_up_over_visits_and_resumes():
         assert each.go(1)["curriculum/stage"] == 2.0
 
 
-def test_every_old_lesson_is_asked_in_turn():
-    course = Course(*(lesson(number) for number in range(4)))
-    course.results = {0: 1.0, 1: 1.0, 2: 1.0}
-    course.go(15)
-    course.evaluated.clear()
-    course.go(30)
-    assert sorted(number for number, _ in course.evaluated if number != 3) == [0, 0, 1, 1, 2, 2]
-    assert len(course.evaluated) == 12
-
-
-def test_an_examination_asks_for_its_own_opponents_and_puts_the_lesson_back():
+def test_a_gate_meets_its_own_opponents_and_the_lesson_continues():
     course = Course(lesson(0, gate_opponents={"b": 1.0}), lesson(1))
     course.results = {0: 0.0}
     course.go()
@@ -126,7 +110,7 @@ def test_an_examination_asks_for_its_own_opponents_and_puts_the_lesson_back():
     assert course.env.now == settings(0)
 
 
-def test_an_examination_that_fails_puts_the_lesson_back():
+def test_the_lesson_continues_after_a_failed_evaluation():
     course = Course(lesson(0, gate_opponents={"b": 1.0}))
 
     def broken(env):
@@ -138,7 +122,7 @@ def test_an_examination_that_fails_puts_the_lesson_back():
     assert course.env.now == settings(0)
 
 
-def test_a_gate_that_asks_for_nothing_costs_no_examination():
+def test_a_gate_without_bounds_is_not_evaluated():
     course = Course(lesson(0), lesson(1, at_least={}, league=True))
     course.results = {0: 1.0}
     course.go()
@@ -156,7 +140,7 @@ def test_the_league_counts_in_its_lessons_only():
     assert course.league.counted == 2
 
 
-def test_what_the_console_is_told():
+def test_console_columns():
     course = Course(lesson(0), lesson(1))
     assert course.lessons.headline == {"stage": "curriculum/stage"}
     assert course.lessons.words == {"curriculum/stage": ["lesson0", "lesson1"]}

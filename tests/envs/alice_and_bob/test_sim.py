@@ -53,21 +53,6 @@ def test_an_action_is_a_step(action, expected):
     assert places(state) == [expected, (7, 7)]
 
 
-@pytest.mark.parametrize(
-    ("corner", "blocked"),
-    [
-        ((1, 1), (WEST, NORTH)),
-        ((1, 8), (EAST, NORTH)),
-        ((8, 1), (WEST, SOUTH)),
-        ((8, 8), (EAST, SOUTH)),
-    ],
-)
-def test_walls_stop(corner, blocked):
-    for action in blocked:
-        state, _ = after(at(corner, (4, 4)), action, STAY)
-        assert places(state)[0] == corner
-
-
 def test_agents_do_not_collide():
     state, _ = after(at((4, 4), (4, 6)), EAST, WEST)
     assert places(state) == [(4, 5), (4, 5)]
@@ -90,11 +75,6 @@ def test_a_diamond_needs_a_mate_on_its_own_button(alice, bob, collected):
     state, events = after(at(alice, bob), STAY, STAY)
     assert state.collected[:, 0].tolist() == collected
     assert events.gained[:, 0].tolist() == collected
-
-
-def test_it_is_collected_by_who_arrives_in_this_step():
-    state, _ = after(at((1, 7), (7, 1)), EAST, SOUTH)
-    assert state.collected[:, 0].tolist() == [True, False]
 
 
 def test_what_is_collected_stays_collected_and_is_gained_once():

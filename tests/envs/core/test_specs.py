@@ -64,18 +64,10 @@ OPERATIONS = {
     "pickle": (lambda s: pickle.loads(pickle.dumps(s)), (4, 3)),
     "expand": (lambda s: s.expand(2, 4, 3), (2, 4, 3)),
     "index": (lambda s: s[0], (3,)),
-    "slice": (lambda s: s[1:3], (2, 3)),
     "unsqueeze": (lambda s: s.unsqueeze(0), (1, 4, 3)),
-    "squeeze": (lambda s: s.unsqueeze(0).squeeze(0), (4, 3)),
-    "reshape": (lambda s: s.reshape(2, 2, 3), (2, 2, 3)),
-    "unflatten": (lambda s: s.unflatten(0, (2, 2)), (2, 2, 3)),
-    "unbind": (lambda s: s.unbind(0)[1], (3,)),
     "stack": (lambda s: torch.stack([s, s.clone()]), (2, 4, 3)),
-    "index_select": (lambda s: torch.index_select(s, 0, torch.tensor([1, 2])), (2, 3)),
-    "same device": (lambda s: s.to("cpu"), (4, 3)),
     "dtype": (lambda s: s.to(torch.float64).to(torch.float32), (4, 3)),
     "in a composite": (lambda s: Composite(a=s, shape=(4,)).expand(2, 4).clone()["a"], (2, 4, 3)),
-    "indexed composite": (lambda s: Composite(a=s, shape=(4,))[0]["a"], (3,)),
 }
 
 

@@ -68,12 +68,6 @@ def test_one_drone_has_only_noise_against_it():
     assert found.item() == pytest.approx(14.0, abs=1e-4)
 
 
-def test_two_equal_drones_are_at_nought():
-    assert sinr_db(torch.full((2, 1, 1), -60.0), -104.0).flatten().tolist() == pytest.approx(
-        [-10.0 * math.log10(1.0 + 10.0**-4.4)] * 2, abs=1e-4
-    )
-
-
 def test_capacity_by_hand():
     radio = params_of().radio
     found = capacity_mbps(radio, torch.tensor([0.0, 30.0, -torch.inf]))
