@@ -22,32 +22,18 @@ PILLARS = PillarMap(
     forbidden_gap_cells=(2.0, 10.0),
     attempts=100_000,
 ).checked()
+
+
+def block(weight, length_m, width_m, bottom_m, tall_m, *, turned):
+    sizes = {"length_m": length_m, "width_m": width_m, "bottom_m": bottom_m, "tall_m": tall_m}
+    return Block(weight=weight, turned=turned, **sizes)
+
+
 SHAPES = {
-    "box": Block(
-        weight=4.0,
-        length_m=(0.3, 1.0),
-        width_m=(0.4, 0.8),
-        bottom_m=(0.0, 0.0),
-        tall_m=(1.0, 5.0),
-        turned=False,
-    ),
+    "box": block(4.0, (0.3, 1.0), (0.4, 0.8), (0.0, 0.0), (1.0, 5.0), turned=False),
     "post": Column(weight=3.0, diameter_m=(0.2, 0.8), bottom_m=(0.0, 0.0), tall_m=(2.0, 6.0)),
-    "wall": Block(
-        weight=1.0,
-        length_m=(2.0, 4.0),
-        width_m=(0.15, 0.25),
-        bottom_m=(0.0, 0.0),
-        tall_m=(2.0, 6.0),
-        turned=True,
-    ),
-    "floating": Block(
-        weight=2.0,
-        length_m=(1.1, 1.4),
-        width_m=(0.9, 1.0),
-        bottom_m=(0.5, 2.5),
-        tall_m=(0.3, 1.5),
-        turned=True,
-    ),
+    "wall": block(1.0, (2.0, 4.0), (0.15, 0.25), (0.0, 0.0), (2.0, 6.0), turned=True),
+    "floating": block(2.0, (1.1, 1.4), (0.9, 1.0), (0.5, 2.5), (0.3, 1.5), turned=True),
 }
 FOREST = ForestMap(count=120, half_side_m=12.0, gap_m=1.0, shapes=SHAPES, attempts=20_000).checked()
 SMALL_PILLARS = dataclasses.replace(PILLARS, count=60, half_side_m=8.0)

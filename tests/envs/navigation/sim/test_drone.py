@@ -122,7 +122,7 @@ def test_a_decision_is_flown_in_equal_steps_no_longer_than_allowed():
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_a_drone_flies_alike_in_every_direction_and_in_every_company(model):
+def test_a_drone_flies_alike_in_every_direction(model):
     turn = torch.linspace(0.0, 6.0, 33, dtype=torch.float64)
     cos, sin = turn.cos().float(), turn.sin().float()
 
@@ -139,15 +139,6 @@ def test_a_drone_flies_alike_in_every_direction_and_in_every_company(model):
         east, north = cos * field[0] + sin * field[1], cos * field[1] - sin * field[0]
         back = torch.stack([east, north, field[2]])
         assert float((back - back[:, :1]).abs().max()) < 2e-5
-    # The seventh alone is the same to the last bit.
-    seventh = slice(7, 8)
-    alone = hovering(model, start[:, seventh], (start + turned(3.0, 0.0, 1.0))[:, seventh])
-    response = type(response)(*(field[..., seventh] for field in response))
-    for command in ((2.0, 0.0, 0.0), (-1.0, 1.5, 0.5), (3.0, -4.0, -1.0)):
-        for _ in range(10):
-            alone = advance(model, alone, turned(*command)[:, seventh], response, 0.05)
-    assert torch.equal(alone.position, drone.position[:, seventh])
-    assert all(torch.equal(a, b[:, seventh]) for a, b in zip(alone.inner, drone.inner, strict=True))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.maps.forest import Block, Column, ForestMap
 from navrl.envs.navigation.sim.static_obstacles import (
     Boxes,
     StaticObstacles,
@@ -14,7 +13,7 @@ from navrl.envs.navigation.sim.static_obstacles import (
     absent_cylinders,
 )
 from navrl.envs.navigation.worlds.routes import FreeRoutes, PerimeterRoutes
-from tests.envs.navigation.maps.examples import binomial, keys
+from tests.envs.navigation.maps.examples import FOREST, binomial, keys, made
 from tests.envs.navigation.sim.shapes import clearance
 
 PERIMETER = PerimeterRoutes(
@@ -28,23 +27,6 @@ FREE = FreeRoutes(
     clearance_m=0.6,
     attempts=2_000,
 ).checked()
-FOREST = ForestMap(
-    count=80,
-    half_side_m=10.0,
-    gap_m=1.0,
-    shapes={
-        "wall": Block(
-            weight=1.0,
-            length_m=(0.5, 3.0),
-            width_m=(0.2, 0.6),
-            bottom_m=(0.0, 2.0),
-            tall_m=(0.5, 3.0),
-            turned=True,
-        ),
-        "post": Column(weight=1.0, diameter_m=(0.2, 0.8), bottom_m=(0.0, 0.0), tall_m=(0.5, 4.0)),
-    },
-    attempts=20_000,
-)
 
 
 def nothing(worlds):
@@ -62,7 +44,7 @@ def perimeter():
 
 @pytest.fixture(scope="module")
 def forest():
-    return FOREST.make(keys(range(4)), torch.full((4,), 80))
+    return made(FOREST, range(4), 80)
 
 
 def sides(points):
