@@ -1,22 +1,20 @@
 """The train command as a user runs it: a fresh process, a run directory, a resume that changes no bit."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from unittest import mock
 
 import pytest
 
 import navrl.train
-from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_metrics
 from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
 from navrl.storage.find import find
 from tests.command_line import command, process
+from tests.halting import STOP_AFTER, train_and_halt
 
 TINY = ("experiment=debug", "logger=none", "console=lines")
 
@@ -26,19 +24,6 @@ def train(folder, *arguments):
     done = process(navrl.train.main, *arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done
-
-
-def train_and_interrupt():
-    """The train command, interrupted after its third iteration."""
-    log = Loggers.log
-
-    def stopping(self, metrics, *, iteration, frames):
-        log(self, metrics, iteration=iteration, frames=frames)
-        if iteration == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with mock.patch.object(Loggers, "log", stopping):
-        navrl.train.main()
 
 
 def untimed(directory):
@@ -64,7 +49,9 @@ def straight_and_resumed(tmp_path_factory):
     )
     train(whole, *options, "total_frames=768")
     # Interrupted, not shortened: the learning-rate schedule knows the length of the run.
-    first = process(train_and_interrupt, *options, "total_frames=768", folder=halves)
+    first = process(
+        train_and_halt, *options, "total_frames=768", folder=halves, environment={STOP_AFTER: "3"}
+    )
     second = train(halves, "resume=latest")
     return whole, halves, first, second
 

@@ -202,9 +202,7 @@ AIM = "curriculum.lessons.aim"
             "what latest_share leaves",
         ),
         (["curriculum=cold_start", "curriculum.check_every=0"], "change curriculum"),
-        (["scenario=nowhere"], "Unknown scenario 'nowhere'; available: "),
         (["eval_scenario=nowhere"], "Unknown scenario 'nowhere'; available: "),
-        (["env.team_size=9"], "expected a whole number from 1 to 8"),
         (
             ["opponent=checkpoint"],
             "opponent.checkpoint = latest: no run below outputs has an intact",

@@ -14,7 +14,7 @@ import yaml
 from navrl.run import directory as run_module
 from navrl.run.directory import RunDirectory, RunDirectoryError
 from navrl.run.environment import CORE_PACKAGES, git_state
-from navrl.storage.files import to_json, write_atomically
+from navrl.storage.files import to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,21 +118,6 @@ def test_leaving_without_a_word_is_finished(tmp_path):
         pass
     assert status(run.path)["state"] == "finished"
     run.close()  # harmless
-
-
-def test_status_is_replaced_as_a_whole(tmp_path, monkeypatch):
-    target = tmp_path / "status.json"
-    write_atomically(target, "old")
-
-    def crash(source, destination):
-        assert target.read_text() == "old"  # all of the new text is on disk, under another name
-        assert Path(source).read_text() == "new"
-        raise OSError(5, "power cut")
-
-    monkeypatch.setattr(os, "replace", crash)
-    with pytest.raises(OSError, match="power cut"):
-        write_atomically(target, "new")
-    assert [file.name for file in tmp_path.iterdir()] == ["status.json"]
 
 
 def test_a_full_disk_at_the_end_does_not_hide_the_error(tmp_path, monkeypatch, caplog):
