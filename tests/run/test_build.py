@@ -3,9 +3,10 @@
 import pytest
 from omegaconf import open_dict
 
+from navrl import contracts
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build, compose
-from navrl.run.build import allow_lag
+from navrl.run.build import allow_lag, build_agent, build_collector, build_env
 from navrl.run.policies import build_policy
 
 
@@ -38,3 +39,19 @@ def test_a_checkpoint_whose_agent_had_other_options_is_one_sentence(compose_cfg)
         del config.agent.max_kl
     with pytest.raises(ConfigError, match=r"another version of navrl.*'max_kl'"):
         build_policy("old.ckpt", config, {"agent": {"policy": {}}}, env)
+
+
+@pytest.mark.parametrize("env", ["combat", "navigation", "alice_and_bob"])
+def test_what_is_built_has_every_attribute_of_its_contract(compose_cfg, env):
+    """TorchRL's classes carry no types, so mypy cannot miss an attribute of an env or a collector."""
+    small = ("world.count=1",) if env == "navigation" else ()
+    cfg = compose_cfg(f"env={env}", "compile=off", "num_envs=4", "rollout_steps=8", *small)
+    built = build_env(cfg, num_envs=4, seed=0)
+    agent = build_agent(cfg, built, num_iterations=1)
+    collector = build_collector(cfg, built, agent, total_frames=32)
+    parts = ((built, contracts.Env), (agent, contracts.Agent), (collector, contracts.Collector))
+    for part, contract in (*parts, (agent.policy, contracts.LearnedPolicy)):
+        names = {*contract.__annotations__, *vars(contract)}
+        wanted = {name for name in names if not name.startswith("_")}
+        assert [name for name in sorted(wanted) if not hasattr(part, name)] == []
+    collector.shutdown()
