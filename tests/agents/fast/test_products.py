@@ -76,15 +76,6 @@ def test_gradients_come_from_sums_and_biases_from_views():
     torch.testing.assert_close(layer.weight.grad, wanted[1].float(), rtol=1e-5, atol=2e-5)
 
 
-def test_rows_of_another_width_or_type_are_refused_in_words_of_torch():
-    layer = Linear(24, 8)
-    with pytest.raises(RuntimeError, match="37x23 and 24x8"):
-        layer(torch.randn(37, 23))
-    with pytest.raises(RuntimeError, match="dtype"):
-        layer.double()(torch.randn(37, 24))
-    assert Linear(24, 8, device="meta")(torch.empty(2, 24, device="meta")).shape == (2, 8)
-
-
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_compiled_step_makes_the_gradients_of_an_eager_one(outputs):

@@ -166,14 +166,6 @@ def test_kl_stop_keeps_the_first_minibatch_only(make_agent):
     assert not same(weights(stopping), weights(once))  # the stop ends with its iteration
 
 
-def test_without_a_limit_every_minibatch_steps(make_agent):
-    agent = make_agent(num_minibatches=4, num_epochs=3, max_kl=None, learning_rate=0.1)
-    metrics = agent.update(make_rollout(agent))
-    assert metrics["policy/kl_stopped_steps"] == 0.0
-    (count,) = {int(state["step"]) for state in agent.optimizer.adam.state.values()}
-    assert count == 12
-
-
 def test_learning_rate_falls_on_a_line(make_agent):
     agent = make_agent(learning_rate=1e-3, final_learning_rate=2e-4)
     rates = [agent.update(make_rollout(agent))["policy/learning_rate"] for _ in range(12)]

@@ -145,12 +145,6 @@ def test_one_changed_log_prob_in_the_last_step_is_enough(make_agent):
         agent.update(rollout)
 
 
-def test_minibatches_that_do_not_divide_are_refused(make_agent):
-    agent = make_agent(num_minibatches=5)
-    with pytest.raises(ValueError, match="= 24 is not a multiple of num_minibatches = 5"):
-        agent.update(make_rollout(agent))
-
-
 def test_a_restored_agent_makes_the_same_next_update(make_agent):
     options = {"num_minibatches": 4, "num_epochs": 2, "learning_rate": 3e-3}
     agent = experienced(make_agent, **options)

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from torchrl.objectives import ClipPPOLoss
 
 from navrl.agents.core.objective import explained_variance
 from navrl.agents.core.team import as_one_agent
 from navrl.agents.ppo.agent import MINIBATCH_KEYS
-from tests.agents.conftest import loss_of
+from tests.agents.conftest import loss_of, make_rollout
 from tests.agents.squad import make_team_rollout
 
 
@@ -59,3 +60,27 @@ def test_compiled_gradients_are_those_of_the_eager_loss(make_squad_agent, agent_
             torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-5)
         squares = sum(reference.double().square().sum().item() for reference in references)
         assert found.norm.item() == pytest.approx(squares**0.5, rel=1e-4)
+
+
+def test_the_loss_is_that_of_torchrl(make_agent):
+    agent = make_agent()
+    batch = agent.advantages(make_rollout(agent)).reshape(-1).detach()
+    with torch.no_grad():
+        for parameter in agent.parameters:
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    agent.policy.dist_sample_keys, agent.policy.log_prob_keys = ["action"], ["action_log_prob"]
+    stock = ClipPPOLoss(
+        agent.policy,
+        agent.critic,
+        functional=False,
+        clip_epsilon=0.2,
+        entropy_coeff=0.01,
+        critic_coeff=0.5,
+        loss_critic_type="l2",
+        normalize_advantage=True,
+    )(batch)
+    loss, metrics = loss_of(agent, batch)
+    expected = stock["loss_objective"] + stock["loss_critic"] + stock["loss_entropy"]
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert metrics["policy/kl"].item() == pytest.approx(stock["kl_approx"].item(), rel=1e-5)
+    assert metrics["policy/clip_fraction"].item() == stock["clip_fraction"].item()

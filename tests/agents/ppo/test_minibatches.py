@@ -89,15 +89,6 @@ def test_parts_count_by_their_living(make_squad_agent):
     assert_equal(one, other)
 
 
-def test_a_minibatch_of_the_dead_breaks_nothing_in_parts(make_squad_agent):
-    agent = make_squad_agent(accumulate=2)
-    rollout = make_team_rollout(agent)
-    rollout["agents", "alive"].fill_(False)
-    before = copy.deepcopy(agent.parameters)
-    assert agent.update(rollout)["loss/skipped_steps"] == 0.0
-    assert_equal(agent, type("Before", (), {"parameters": before}))
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
