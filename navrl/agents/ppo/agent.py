@@ -26,6 +26,7 @@ from navrl.agents.ppo.update import (
     LossOptions,
     Minibatches,
     MinibatchGradients,
+    PPOLoss,
 )
 from navrl.config.checks import require_number
 
@@ -110,10 +111,8 @@ class PPO:
         self.steps = GradientSteps(
             minibatches=self.minibatches,
             gradients=MinibatchGradients(
-                policy=self.policy,
-                critic=self.critic,
+                loss=PPOLoss(self.policy, self.critic, loss),
                 parameters=self.parameters,
-                options=loss,
                 parts=accumulate,
                 compile_mode=compile_mode,
             ),

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
+from torchrl.envs.utils import ExplorationType
+from torchrl.objectives import ClipPPOLoss
 
 from navrl.agents.core.gradients import Gradients, accumulate
-from navrl.agents.core.objective import clipped_objective, moments, value_error
+from navrl.agents.core.objective import moments, value_error
 from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.core.team import ALIVE
 from navrl.config.checks import ConfigError, require, require_number, require_whole
@@ -23,6 +25,7 @@ STEP_METRICS = (
     *("loss/skipped_steps", "policy/kl_stopped_steps", "loss/grad_norm"),
     *LOSS_METRICS,
 )
+_STOCK_METRICS = ("loss_objective", "loss_critic", "entropy", "kl_approx", "clip_fraction")
 _KL = LOSS_METRICS.index("policy/kl")
 _LEAST_DEVIATION = 1e-6  # of advantages, as in TorchRL
 _MOST_SIZES = 8  # of minibatches: each is a graph of its own, and torch.compile keeps no more
@@ -110,35 +113,77 @@ class Minibatches:
             yield from torch.split(order, size)
 
 
-def ppo_loss(
-    frames: TensorDictBase, policy: Any, critic: Any, options: LossOptions
-) -> tuple[Tensor, Tensor]:
-    """Return the loss of a minibatch and its LOSS_METRICS as a row, both means over living agents.
+class PPOLoss(ClipPPOLoss):
+    """TorchRL's ClipPPOLoss with means over living agents and without reading the device.
 
+    TorchRL reduces its three losses over the frames of loss_mask_key. Metrics, entropy and value loss are
+    computed here: the stock metrics are means over all frames, and the other two read a flag on the host.
     Frames are (B,), or chunks of steps (B, L) for a policy with a memory. Advantages are used as they are.
     """
-    frames = policy.trunk.with_shared_features(frames.copy())  # the critic writes into it
-    alive, old_value = frames.get(ALIVE, None), frames.get("state_value")
-    distribution = policy.get_dist(frames)
-    log_prob = distribution.log_prob(frames.get("action"))
-    log_ratio = (log_prob - frames.get("action_log_prob")).unsqueeze(-1)
-    entropy = distribution.entropy().unsqueeze(-1)
-    if alive is not None:  # what the dead would do may be anything, but not reach a gradient
-        log_ratio, entropy = (torch.where(alive, rows, 0.0) for rows in (log_ratio, entropy))
-    clipped = clipped_objective(log_ratio, frames.get("advantage"), options.clip_epsilon)
-    error = value_error(
-        critic(frames).get("state_value"),
-        frames.get("value_target"),
-        old_value,
-        value_clip=options.value_clip,
-        huber_delta=options.huber_delta,
-    )
-    policy_loss = _mean(clipped.loss, alive)
-    critic_loss = _mean(options.critic_coef * error, alive)
-    entropy_loss = _mean(-options.entropy_coef * entropy, alive)
-    loss = options.policy_coef * policy_loss + critic_loss + entropy_loss
-    means = [_mean(rows, alive) for rows in (entropy, -log_ratio, clipped.clipped.float())]
-    return loss, torch.stack([rows.detach() for rows in (policy_loss, critic_loss, *means)])
+
+    # Nothing is sampled in here, but TorchRL sets a flag of the whole process: with its own choice, a policy
+    # that collects in another thread meanwhile would take the most probable actions.
+    deterministic_sampling_mode = ExplorationType.RANDOM
+
+    def __init__(self, policy: Any, critic: Any, options: LossOptions) -> None:
+        super().__init__(
+            policy,
+            critic,
+            clip_epsilon=options.clip_epsilon,
+            entropy_coeff=options.entropy_coef,
+            critic_coeff=options.critic_coef,
+            functional=False,  # ordinary modules: hooks, DDP and checkpoints work
+            normalize_advantage=False,
+            log_explained_variance=False,  # per minibatch; navrl logs it once per rollout
+            device=next(policy.parameters()).device,
+        )
+        self.loss_mask_key, self._options = ALIVE, options
+
+    def total(self, frames: TensorDictBase) -> tuple[Tensor, Tensor]:
+        """Return the loss of a minibatch and its LOSS_METRICS as a row."""
+        frames = self.actor_network.trunk.with_shared_features(frames.copy())
+        out, alive = self(frames), frames.get(ALIVE, None)
+        if alive is not None:
+            living = alive.sum().clamp_min(1)
+            for name in _STOCK_METRICS[2:]:  # to which the dead contribute zeros
+                out.set(name, out.get(name) * (alive.numel() / living))
+        loss = self._options.policy_coef * out["loss_objective"] + out["loss_critic"]
+        return loss + out["loss_entropy"], torch.stack([out[it].detach() for it in _STOCK_METRICS])
+
+    def _log_weight(self, tensordict: TensorDictBase, adv_shape: torch.Size) -> tuple[Any, ...]:
+        log_weight, dist, kl, correction = super()._log_weight(tensordict, adv_shape)
+        alive = tensordict.get(ALIVE, None)
+        if alive is None:
+            return log_weight, dist, kl, correction
+        # What the dead would do may be anything, but reaches neither a gradient nor a metric.
+        living = _LivingEntropy(dist, alive.squeeze(-1))
+        return torch.where(alive, log_weight, 0.0), living, torch.where(alive, kl, 0.0), correction
+
+    def _get_entropy(self, dist: Any, adv_shape: torch.Size) -> Tensor:
+        return dist.entropy().unsqueeze(-1)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, None, None]:
+        """Return the value error of every frame, times its weight."""
+        old_value, target = (tensordict.get(key) for key in ("state_value", "value_target"))
+        error = value_error(
+            self.critic_network(tensordict).get("state_value"),
+            target,
+            old_value,
+            value_clip=self._options.value_clip,
+            huber_delta=self._options.huber_delta,
+        )
+        return self._options.critic_coef * error, None, None
+
+
+class _LivingEntropy(NamedTuple):
+    """The entropy of a distribution, zero for the dead: all that the loss reads of it after the ratio."""
+
+    dist: Any
+    alive: Tensor
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of every frame."""
+        return torch.where(self.alive, self.dist.entropy(), 0.0)
 
 
 def standardized(advantage: Tensor, alive: Tensor | None) -> Tensor:
@@ -153,12 +198,6 @@ def standardized(advantage: Tensor, alive: Tensor | None) -> Tensor:
     return (advantage - mean) / deviation.clamp_min(_LEAST_DEVIATION)
 
 
-def _mean(rows: Tensor, alive: Tensor | None) -> Tensor:
-    if alive is None:
-        return rows.mean()
-    return torch.where(alive, rows, 0.0).sum() / alive.sum().clamp_min(1)
-
-
 class MinibatchGradients:
     """Rows of a flat rollout to gradients: rows gathered, loss, backward pass and norm in one graph.
 
@@ -169,15 +208,12 @@ class MinibatchGradients:
     def __init__(
         self,
         *,
-        policy: Any,
-        critic: Any,
+        loss: PPOLoss,
         parameters: Sequence[Tensor],
-        options: LossOptions,
         parts: int,
         compile_mode: str | bool,
     ) -> None:
-        self._policy, self._critic, self._options = policy, critic, options
-        self._parameters, self._parts = list(parameters), parts
+        self._loss, self._parameters, self._parts = loss, list(parameters), parts
         self._keys: tuple[tuple[str, ...], ...] = ()  # of the columns, in their order
         self._chunk: tuple[int, ...] = ()  # (L,) where rows are chunks of steps
         self._compiled = CompiledGradients(self._of_columns, compile_mode)
@@ -221,7 +257,7 @@ class MinibatchGradients:
         if self._parts == 1:
             advantage, alive = minibatch.get("advantage"), minibatch.get(ALIVE, None)
             minibatch = minibatch.copy().set("advantage", standardized(advantage, alive))
-        return ppo_loss(minibatch, self._policy, self._critic, self._options)
+        return self._loss.total(minibatch)
 
     def _of_columns(
         self, index: Tensor, *columns: Tensor
