@@ -13,10 +13,11 @@ from navrl.run.build import Parts, build_parts
 from navrl.run.episodes import episode_metrics, episode_sums
 from navrl.run.evaluation import final_evaluation
 from navrl.run.plan import Plan, plan_run, removed_on_error
+from navrl.run.progress import Monitor
+from navrl.run.records import Records, open_records
 from navrl.run.signals import Interrupt
-from navrl.run.state import Records, open_records
 from navrl.run.supervisor import train_supervised
-from navrl.run.timers import Monitor, profiler_for
+from navrl.run.timers import profiler_for
 
 
 def train(cfg: DictConfig) -> float:

@@ -33,7 +33,8 @@ from navrl.config.compose import compose
 from navrl.envs.core.env import BatchedEnv
 from navrl.run.build import build_agent, build_collector, build_env
 from navrl.run.device import enough_memory, prepare_process
-from navrl.run.timers import Sections, Spread, available_mb, memory, reset_peak
+from navrl.run.memory import available_mb, memory, reset_peak
+from navrl.run.timers import Sections, Spread
 from navrl.storage.files import to_json, write_atomically
 
 _MEBIBYTES = 1024.0  # in a gibibyte

@@ -1,4 +1,4 @@
-"""The run directory: lock, configuration, environment, status, and the link outputs/latest."""
+"""The run directory: lock, configuration, environment, and the link outputs/latest."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from navrl.run.environment import describe_environment
+from navrl.run.status import State, now, status_after, write_status
 from navrl.storage.files import to_json, write_atomically
-
-State = Literal["running", "finished", "interrupted", "failed"]
 
 _LOG = logging.getLogger(__name__)
 _NO_LOCK_SUPPORT = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
@@ -68,16 +66,9 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     def set_status(self, state: State, *, reason: str = "", frames: int | None = None) -> None:
-        """Replace status.json atomically; `frames` are those made, unless others are given."""
+        """Replace status.json; `frames` are those made, unless others are given."""
         self._state = state
-        status = {
-            "state": state,
-            "reason": reason,
-            "frames": self.frames if frames is None else frames,
-            "time": _now(),
-            "pid": os.getpid(),
-        }
-        write_atomically(self.path / "status.json", to_json(status, indent=2) + "\n")
+        write_status(self.path, state, reason, self.frames if frames is None else frames)
 
     def close(self) -> None:
         """Release the lock; a run without any other end counts as finished."""
@@ -97,7 +88,7 @@ class RunDirectory:
         trace: TracebackType | None,
     ) -> None:
         if error is not None and self._state == "running":
-            self._settle(*_verdict(error))
+            self._settle(*status_after(error))
         self.close()
 
     def _settle(self, state: State, reason: str) -> None:
@@ -119,7 +110,7 @@ class RunDirectory:
         if self.resumed:
             first = (self.path / "config.yaml").read_bytes()
             resume = {
-                "time": _now(),
+                "time": now(),
                 "from": resumed_from,
                 "overrides": list(overrides),
                 "config": None if config.encode() == first else config,
@@ -135,30 +126,9 @@ class RunDirectory:
         write_atomically(self.path / "config.yaml", config)
 
 
-def has_finished(path: Path) -> bool:
-    """Return whether the run in that folder has finished, the final evaluation included."""
-    try:
-        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(status, dict) and status.get("state") == "finished"
-
-
 def _yaml_list(items: Sequence[str]) -> str:
     # a JSON string is a YAML string, so no YAML library is needed to quote it
     return "".join(f"- {json.dumps(item, ensure_ascii=False)}\n" for item in items) or "[]\n"
-
-
-def _verdict(error: BaseException) -> tuple[State, str]:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted", "Ctrl-C"
-    if isinstance(error, SystemExit):
-        return ("interrupted", f"exit code {error.code}") if error.code else ("finished", "")
-    return "failed", f"{type(error).__name__}: {error}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from navrl.envs.core.compiling import Compilation
-from navrl.run.directory import has_finished
+from navrl.run.status import has_finished
 
 
 def banner(cfg: Any, parts: Any, run: Path, num_iterations: int) -> str:

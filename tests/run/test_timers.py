@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from navrl.agents.fast.allocator import give_back_freed_memory
-from navrl.run.timers import Monitor, Sections, eta_s, profiler_for, reset_peak, rss_mb
+from navrl.run.memory import reset_peak, rss_mb
+from navrl.run.progress import Monitor, eta_s
+from navrl.run.timers import Sections, profiler_for
 
 
 class Clock:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from navrl.run.state import rng_state, set_rng_state
+from navrl.run.records import rng_state, set_rng_state
 from navrl.storage import container
 from navrl.storage.checkpoint import CheckpointMismatch, check_fits, load
 from navrl.storage.container import CorruptFile

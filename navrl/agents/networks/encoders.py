@@ -1,4 +1,4 @@
-"""Encoders of observations: normalisers, sets of entities, and all leaves of an observation in one row."""
+"""Encoders of observations: sets of entities, and all leaves of an observation in one row."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from navrl.agents.networks.layers import NetworkOptions, mlp
 from navrl.agents.networks.lidar import Scan, scan_encoder
 from navrl.envs.core.specs import mask_of
 
-_CLIP = 10.0
 _SET_DIMS = 2  # entities, features
 _SCAN_DIMS = 3  # 1, beams, rings
 _ABSENT = -1e30  # below every output for an entity that is present
@@ -133,43 +132,6 @@ class ObservationEncoder(nn.Module):
                 counted = (frames.get((self.source, mask_of(name))) & alive).reshape(-1, 1)
                 rows = rows.flatten(0, 1)
             normaliser.update(rows, counted)
-
-
-class Normaliser(nn.Module):
-    """Running mean and variance of observation rows; part of the policy, so it is saved with it."""
-
-    mean: Tensor
-    variance: Tensor
-    count: Tensor
-
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(features))
-        self.register_buffer("variance", torch.ones(features))
-        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return rows of about unit scale, clipped."""
-        return ((rows - self.mean) * torch.rsqrt(self.variance + 1e-4)).clamp(-_CLIP, _CLIP)
-
-    @torch.no_grad()
-    def update(self, rows: Tensor, counted: Tensor | bool = True) -> None:
-        """Merge a batch (B, F); rows that are not finite, or not `counted` (B, 1), do not count."""
-        # Every number of a row with a finite sum is finite. A row of finite numbers whose sum overflows is
-        # left out too. The rest works in one buffer: allocating memory costs more than sums.
-        finite = rows.sum(-1, keepdim=True, dtype=torch.float32).isfinite() & counted
-        rows = torch.where(finite, rows, 0.0)
-        size = finite.sum().to(torch.float64)
-        mean = rows.sum(0) / size.clamp_min(1.0)
-        variance = rows.sub_(mean).mul_(finite).square_().sum(0) / size.clamp_min(1.0)
-        total = (self.count + size).clamp_min(1.0)
-        share = size / total
-        shift = mean - self.mean
-        merged = (1.0 - share) * self.variance + share * variance + share * (1.0 - share) * shift**2
-        merged = torch.where(self.count > 0, merged, variance)
-        self.variance.copy_(torch.where(size > 0, merged, self.variance))
-        self.mean.add_(shift * share)
-        self.count.add_(size)
 
 
 class EntityEncoder(nn.Module):

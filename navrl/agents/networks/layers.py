@@ -1,14 +1,16 @@
-"""Layers of all networks: orthogonal linear layers, activations and multilayer perceptrons."""
+"""Layers of all networks: normaliser, orthogonal linear layers, activations, multilayer perceptrons."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from navrl.agents.fast.products import Linear
 from navrl.config.checks import require, require_choice
 
+_CLIP = 10.0  # of normalised observations
 HIDDEN_GAIN = 2.0**0.5  # of layers that an activation follows
 
 _ACTIVATIONS = {
@@ -76,3 +78,40 @@ def check_sizes(sizes: Sequence[int], option: str) -> None:
     """Raise ConfigError unless there is a width and all are positive; `option` gives the widths."""
     whole = bool(sizes) and min(sizes) >= 1
     require(whole, f"agent.network.{option}", list(sizes), "one or more positive widths")
+
+
+class Normaliser(nn.Module):
+    """Running mean and variance of observation rows; part of the policy, so it is saved with it."""
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("variance", torch.ones(features))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return rows of about unit scale, clipped."""
+        return ((rows - self.mean) * torch.rsqrt(self.variance + 1e-4)).clamp(-_CLIP, _CLIP)
+
+    @torch.no_grad()
+    def update(self, rows: Tensor, counted: Tensor | bool = True) -> None:
+        """Merge a batch (B, F); rows that are not finite, or not `counted` (B, 1), do not count."""
+        # Every number of a row with a finite sum is finite. A row of finite numbers whose sum overflows is
+        # left out too. The rest works in one buffer: allocating memory costs more than sums.
+        finite = rows.sum(-1, keepdim=True, dtype=torch.float32).isfinite() & counted
+        rows = torch.where(finite, rows, 0.0)
+        size = finite.sum().to(torch.float64)
+        mean = rows.sum(0) / size.clamp_min(1.0)
+        variance = rows.sub_(mean).mul_(finite).square_().sum(0) / size.clamp_min(1.0)
+        total = (self.count + size).clamp_min(1.0)
+        share = size / total
+        shift = mean - self.mean
+        merged = (1.0 - share) * self.variance + share * variance + share * (1.0 - share) * shift**2
+        merged = torch.where(self.count > 0, merged, variance)
+        self.variance.copy_(torch.where(size > 0, merged, self.variance))
+        self.mean.add_(shift * share)
+        self.count.add_(size)

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from navrl.agents.networks.actor_critic import ActorCriticOptions
 from navrl.agents.networks.encoders import (
     Leaves,
-    Normaliser,
     ObservationEncoder,
 )
-from navrl.agents.networks.layers import linear, mlp
+from navrl.agents.networks.layers import Normaliser, linear, mlp
 from navrl.agents.networks.memory import FRESH, HIDDEN, recurrence
 
 # Gains of the last layers. The first policy is almost uniform, and centred on intervals.

@@ -12,12 +12,12 @@ from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.reductions import sum_rows
 from navrl.envs.core.rewards import SharedReward, Transition
 from navrl.envs.coverage.observations import CoverageObservation
+from navrl.envs.coverage.rewards import difference
 from navrl.envs.coverage.sim.advance import (
     CoverageState,
     advance,
     connected,
     initial_state,
-    without_each,
 )
 from navrl.envs.coverage.sim.anchors import anchors
 from navrl.envs.coverage.sim.backhaul import Backhaul
@@ -98,18 +98,7 @@ class CoverageEnv(BatchedEnv):
             return None
         if self._split == "per_agent":
             return self._reward.shares(transition)
-        return self._differences(transition)
-
-    def _differences(self, transition: Transition) -> Tensor:
-        """Return the reward that the team would lose without each drone, (n, N).
-
-        A drone that disturbs or replaces others may have a negative one.
-        """
-        reward, _ = self._reward(transition)
-        rest = without_each(self.params, transition.after)
-        never = torch.zeros_like(rest.step, dtype=torch.bool)
-        without, _ = self._reward(Transition(self.params, rest, rest, None, never, never))
-        return reward - without.view(-1, reward.shape[0])
+        return difference(self._reward, transition)
 
     def statistics(self, state: CoverageState) -> list[Tensor]:
         """Return the reward and the quality of service in this state."""

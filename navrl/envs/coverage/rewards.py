@@ -1,9 +1,11 @@
 """Reward terms of coverage: every drone's part (n, N); the team's reward is the sum of the parts."""
 
+import torch
 from torch import Tensor
 
 from navrl.envs.core.reductions import sum_rows
-from navrl.envs.core.rewards import Transition
+from navrl.envs.core.rewards import SharedReward, Transition
+from navrl.envs.coverage.sim.advance import without_each
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
 
@@ -61,3 +63,15 @@ def _backhaul(transition: Transition) -> Backhaul:
             "env=coverage_relay or reward=coverage; change reward"
         )
     return backhaul
+
+
+def difference(reward: SharedReward, transition: Transition) -> Tensor:
+    """Return the team reward that would be lost without each drone, (n, N).
+
+    A drone that disturbs or replaces others may have a negative one.
+    """
+    whole, _ = reward(transition)
+    rest = without_each(transition.params, transition.after)
+    never = torch.zeros_like(rest.step, dtype=torch.bool)
+    without, _ = reward(Transition(transition.params, rest, rest, None, never, never))
+    return whole - without.view(-1, whole.shape[0])

@@ -50,7 +50,7 @@ def test_the_peak_counts_from_what_is_in_use():
     program = """
 import torch
 from navrl.agents.fast.allocator import keep_freed_memory
-from navrl.run.timers import reset_peak, rss_mb
+from navrl.run.memory import reset_peak, rss_mb
 keep_freed_memory()
 rows = [torch.ones(1 << 21) for _ in range(50)]
 del rows

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from navrl.agents.networks.encoders import EntityEncoder, Normaliser, observation_leaves
+from navrl.agents.networks.encoders import EntityEncoder, observation_leaves
+from navrl.agents.networks.layers import Normaliser
 from tests.agents.conftest import entities, spec
 
 

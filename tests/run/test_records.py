@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from navrl.run.directory import RunDirectory
-from navrl.run.state import Records
+from navrl.run.records import Records
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.saver import CheckpointSaver
 

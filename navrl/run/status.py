@@ -1,0 +1,42 @@
+"""The status of a run, in status.json: running, finished, interrupted or failed, with the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from navrl.storage.files import to_json, write_atomically
+
+State = Literal["running", "finished", "interrupted", "failed"]
+
+
+def write_status(path: Path, state: State, reason: str, frames: int) -> None:
+    """Replace status.json in the run directory atomically."""
+    status = {"state": state, "reason": reason, "frames": frames, "time": now(), "pid": os.getpid()}
+    write_atomically(path / "status.json", to_json(status, indent=2) + "\n")
+
+
+def has_finished(path: Path) -> bool:
+    """Return whether the run in that folder has finished, the final evaluation included."""
+    try:
+        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(status, dict) and status.get("state") == "finished"
+
+
+def status_after(error: BaseException) -> tuple[State, str]:
+    """Return the state and the reason of a run that this error ended."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", "Ctrl-C"
+    if isinstance(error, SystemExit):
+        return ("interrupted", f"exit code {error.code}") if error.code else ("finished", "")
+    return "failed", f"{type(error).__name__}: {error}"
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
