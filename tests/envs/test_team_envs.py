@@ -39,19 +39,6 @@ def step(env, *actions):
     return frame["next"], root
 
 
-def test_keys_and_shapes_of_alice_and_bob():
-    env = make("env=alice_and_bob")
-    frame = stacked(play(env, random_actions(env, 3)))
-    assert frame["agents", "observation", "view"].shape == (4, 3, 2, 11)
-    assert frame["next", "agents", "observation", "view"].shape == (4, 3, 2, 11)
-    assert frame["state"].shape == frame["next", "state"].shape == (4, 3, 100)
-    assert frame["agents", "action"].shape == (4, 3, 2, 1)
-    assert frame["agents", "action"].dtype == torch.int64
-    for key in ("reward", "done", "terminated", "truncated"):
-        assert frame["next", key].shape == (4, 3, 1)
-    assert ("agents", "reward") not in frame["next"].keys(True)
-
-
 def test_the_last_diamond_is_paid_once_and_ends_the_episode():
     env = make("env=alice_and_bob")
     placed_at(env, (1, 7), (8, 1))

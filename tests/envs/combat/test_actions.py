@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from navrl.agents.networks.heads import head_for
-from navrl.config.compose import build, compose
 from navrl.envs.combat.actions import Continuous, Discrete, DiscreteFine
 
 KINDS = (Discrete, DiscreteFine, Continuous)
@@ -50,34 +49,6 @@ def test_the_mask_fits_the_head_of_the_spec(action):
     mask = action.mask(torch.tensor([True, False]), torch.ones(action.team_size, 2).bool())
     assert mask.shape == (action.mask_size, 2)
     assert mask.dtype == torch.bool
-
-
-def test_specs_have_the_batch_in_front(action):
-    columns = action.spec((6,), "cpu").shape[-1]
-    for batch in ((6,), (6, 3)):
-        spec = action.spec(batch, "cpu")
-        assert spec.shape == (*batch, columns)
-        assert spec.is_in(spec.rand())
-
-
-def test_random_actions_make_orders_within_bounds(action):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        order = action.command(action.spec((2000,), "cpu").rand())
-    for field, low, high in ((order.rudder, -1.0, 1.0), (order.throttle, 0.0, 1.0)):
-        assert (field.dtype, field.shape) == (torch.float32, (2000,))
-        assert low <= field.min()
-        assert field.max() <= high
-    assert order.rudder.min() < -0.9
-    assert order.rudder.max() > 0.9
-    assert order.fire.dtype == torch.bool
-    assert order.fire.any()
-    assert not order.fire.all()
-    if action.team_size == 1:
-        assert order.target is None
-    else:
-        assert order.target.dtype == torch.int32
-        assert order.target.unique().tolist() == list(range(action.team_size))
 
 
 def test_discrete_by_hand():
@@ -207,14 +178,3 @@ def test_a_wish_without_a_target_is_refused_among_several():
     for kind in KINDS:
         with pytest.raises(ValueError, match="several enemies got no target"):
             kind(team_size=2).nearest(*wish, None)
-
-
-@pytest.mark.parametrize(
-    ("option", "kind"),
-    [("discrete", Discrete), ("discrete_fine", DiscreteFine), ("continuous", Continuous)],
-)
-def test_the_team_size_comes_from_the_env(option, kind):
-    config = compose("train", [f"action={option}", "env.team_size=3"])
-    action = build(config.action)
-    assert type(action) is kind
-    assert action.team_size == 3

@@ -1,6 +1,5 @@
 """env=combat: what its action mask says, what its statistics count, and its headline."""
 
-import pytest
 import torch
 
 from navrl.config.compose import build
@@ -42,12 +41,6 @@ def test_no_shot_while_the_only_channel_is_taken():
         allowed.append(root["action_mask"][0, FIRE].item())
     # Fired in the first decision and flying for 7: the 7th decision ends it, the 8th fires again.
     assert allowed == 2 * ([False] * 6 + [True]) + [False] * 6
-
-
-def test_two_channels_take_two_shots():
-    env = combat("scenario.range_m=[60000,80000]", "env.sim.channels=2")
-    frames = play(env, straight(env, 3, fire=True))
-    assert [root["action_mask"][0, FIRE].item() for _, root in frames] == [True, False, False]
 
 
 def test_no_shot_after_the_last_round():
@@ -92,16 +85,3 @@ def test_headline_names_episode_statistics():
     env = combat()
     named = {path.removeprefix("episode/") for path in env.headline.values()}
     assert named <= set(env.episode_keys)
-
-
-@pytest.mark.parametrize(
-    ("override", "what"),
-    [
-        ("env.sim.time_limit_s=0", "time_limit_s"),
-        ("env.sim.teams=[0,0]", "teams"),
-        ("scenario.range_m=[9000,4000]", "range_m"),
-    ],
-)
-def test_an_impossible_constant_is_named(override, what):
-    with pytest.raises(ValueError, match=rf"(env|scenario)[.a-z]*{what}"):
-        combat(override)

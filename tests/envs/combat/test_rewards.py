@@ -129,10 +129,6 @@ EVADE = partial(evade, discount=DISCOUNT, scale_s=15.0)
 DEFEND = Defend(discount=DISCOUNT, scale_m=10_000.0)
 DEFEND.prepare(PARAMS, "cpu")
 
-# The enemy is 20 km away: cos(bearing) = 0.6. Its missile is 6 s away.
-START_ATTACK = 0.5 * (1.0 + 0.6) * math.exp(-(20.0 - 10.0) / 20.0)
-START_EVADE = -math.exp(-6.0 / 15.0)
-
 
 def craft_of(state, index):
     """x, y, unit vector of the heading and speed of an aircraft, in Python numbers."""
@@ -198,31 +194,6 @@ def defend_of(state):
 
 
 TERMS = [(ATTACK, attack_of), (EVADE, evade_of), (DEFEND, defend_of)]
-
-
-def test_attack_by_hand():
-    # From 20 km, 53 degrees off the nose, to 8 km dead ahead, where the potential is 1.
-    after = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(8e3, 0.0, 180.0, 300.0)])
-    found = ATTACK(transition(start(), after)).item()
-    assert found == pytest.approx(DISCOUNT * 1.0 - START_ATTACK, abs=1e-6)
-    over = ATTACK(transition(start(), after, terminated=True)).item()
-    assert over == pytest.approx(-START_ATTACK)
-    cut = ATTACK(transition(start(), after, truncated=True)).item()
-    assert cut == found
-    back = ATTACK(transition(after, start())).item()
-    assert back == pytest.approx(DISCOUNT * START_ATTACK - 1.0, abs=1e-6)
-
-
-def test_evade_by_hand():
-    without = opening(PARAMS, [(0.0, 0.0, 0.0, 300.0)], [(12e3, 16e3, 180.0, 300.0)])
-    # A missile 6 km abeam that flies away at 700 m/s does not close: 60 s.
-    leaving = put_missile(without, 1, target=0, at=(0.0, 6e3, 90.0, 700.0))
-    assert EVADE(transition(start(), without)).item() == pytest.approx(-START_EVADE, abs=1e-6)
-    assert EVADE(transition(without, without)).item() == 0.0
-    found = EVADE(transition(start(), leaving)).item()
-    assert found == pytest.approx(-DISCOUNT * math.exp(-4.0) - START_EVADE, abs=1e-6)
-    lost = EVADE(transition(start(), start(), terminated=True)).item()
-    assert lost == pytest.approx(-START_EVADE, abs=1e-6)
 
 
 def test_defend_is_one_out_of_reach_and_minus_one_in_the_enemys_sights():

@@ -236,21 +236,3 @@ def test_a_scripted_pilot_fires_at_whom_it_names(action, requested, alive, chose
     flying = env.combat_state.missiles
     assert flying.active[:SIZE, 0].all()
     assert (flying.target[:SIZE, 0] == SIZE + chosen).all()
-
-
-@pytest.mark.parametrize(
-    ("overrides", "sentence"),
-    [
-        (["env.team_size=0"], "env.team_size = 0; expected a whole number from 1 to 8"),
-        (["env.team_size=9"], "env.team_size = 9; expected a whole number from 1 to 8"),
-        (["env.sim.team_size=2"], "env.sim.team_size = 2; expected 1, .*; change env.team_size"),
-        (["env.team_size=2", "observation=warp21"], "observation=warp21 with env.team_size = 2"),
-        (
-            ["env.team_size=2", "observation=entities", "observation.team_size=3"],
-            "observation.team_size = 3",
-        ),
-    ],
-)
-def test_teams_that_cannot_be_are_refused_with_the_place_to_change_them(overrides, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        build(configuration("env=combat", *overrides).env)(num_envs=2, device="cpu", seed=0)

@@ -187,10 +187,7 @@ def test_a_machine_without_a_compiler_trains_eager(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fight",
-    [
-        (),
-        ("env.team_size=2", "observation=entities", "action=continuous", "env.sim.tick_s=0.25"),
-    ],
+    [(), ("env.team_size=2", "observation=entities", "action=continuous", "env.sim.tick_s=0.25")],
     ids=["one against one", "two against two"],
 )
 def test_compiled_combat_agrees_with_eager(fight):

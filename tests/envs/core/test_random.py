@@ -66,39 +66,3 @@ def test_uniform_equals_its_definition(seed, episode):
         [expected_uniform(seed, env, episode, random.SCRIPT, i) for env in env_ids]
         for i in range(5)
     ]
-
-
-def test_an_env_draws_the_same_in_any_batch_and_order():
-    whole = random.uniform(keys(3, list(range(257))), random.SCENARIO, 4)
-    for rows in ([200], [0, 256, 31], list(range(256, -1, -1))):
-        assert torch.equal(random.uniform(keys(3, rows), random.SCENARIO, 4), whole[:, rows])
-
-
-def test_more_numbers_begin_with_the_same_numbers():
-    few, many = (random.uniform(keys(3, [0, 1, 2]), random.LEAGUE, n) for n in (2, 9))
-    assert torch.equal(many[:2], few)
-
-
-def test_numbers_lie_in_the_unit_interval_and_fill_it_evenly():
-    draws = random.uniform(keys(11, list(range(16384))), random.SCENARIO, 4).flatten()
-    assert draws.min() >= 0.0
-    assert draws.max() < 1.0
-    counts = torch.histc(draws, bins=64, min=0.0, max=1.0).double()
-    # Pearson's statistic has mean 63 and deviation sqrt(126) = 11.2; five deviations either way.
-    statistic = ((counts - 1024.0) ** 2 / 1024.0).sum().item()
-    assert 63 - 5 * 11.2 < statistic < 63 + 5 * 11.2
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"stream": random.SCRIPT}, {"stream": random.LEAGUE}, {"seed": 2}, {"episode": 1}, {"env": 1}],
-    ids=str,
-)
-def test_another_stream_seed_episode_or_env_is_another_sequence(change):
-    def sequence(seed=1, episode=0, env=0, stream=random.SCENARIO):
-        return random.uniform(keys(seed, list(range(env, env + 4096)), episode), stream, 1)[0]
-
-    first, second = sequence(), sequence(**change)
-    assert (first == second).float().mean() < 0.001
-    correlation = torch.corrcoef(torch.stack([first, second]))[0, 1]
-    assert abs(correlation) < 5 / 64  # five deviations of 1 / sqrt(4096)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from navrl import envs
-from navrl.config.compose import build, compose
 from navrl.envs.alice_and_bob import rewards as grid
 from navrl.envs.combat import rewards as combat
 from navrl.envs.combat.rewards import Defend, attack, outcome
@@ -38,34 +37,6 @@ def test_parts_are_weighted_terms_in_order_and_sum_to_the_total():
     assert total.item() == pytest.approx(sum(expected), abs=1e-6)
     assert total.shape == (1,)
     assert total.dtype == torch.float32
-
-
-def test_no_terms_are_no_reward():
-    reward = WeightedReward(terms={}, weights={})
-    reward.prepare(PARAMS, "cpu")
-    total, parts = reward(lost())
-    assert total.tolist() == [0.0]
-    assert total.dtype == torch.float32
-    assert parts == []
-    assert reward.names == ()
-
-
-def test_weights_change_while_a_compiled_reward_stays_as_it_is():
-    reward = build(compose("train", ["reward=cold_start"]).reward)
-    reward.prepare(PARAMS, "cpu")
-    compiled = torch.compile(
-        reward.__call__, backend="eager", fullgraph=True, dynamic=False, isolate_recompiles=True
-    )
-    cut = transition(start(), start(), truncated=True, launched=[True, False])
-    nothing = dict.fromkeys(reward.names, 0.0)
-    # 0.995 is the discount of agent=ppo; attack is the only potential that has a weight.
-    shaping = 0.2 * (0.995 - 1.0) * START_ATTACK
-    assert compiled(cut)[0].item() == pytest.approx(-0.5 - 0.05 + shaping, abs=1e-6)
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        reward.set_weights(nothing | {"timeout": -3.0})
-        assert compiled(cut)[0].item() == -3.0
-        reward.set_weights(nothing)
-        assert compiled(cut)[0].item() == 0.0
 
 
 @pytest.mark.parametrize(

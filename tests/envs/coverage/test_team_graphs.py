@@ -55,11 +55,3 @@ def test_it_traces_into_one_graph(name):
     )
     for mine, other in zip(pytree.tree_leaves(one), pytree.tree_leaves(two), strict=True):
         assert torch.equal(mine, other)
-
-
-@pytest.mark.parametrize("name", ["grid", "coverage", "coverage_relay"])
-def test_a_game_alone_is_row_0_of_many(name):
-    simulator, params, actions = case(name)
-    alone, many = (played(simulator, params, actions, count) for count in (1, 37))
-    for mine, other in zip(pytree.tree_leaves(alone), pytree.tree_leaves(many), strict=True):
-        assert torch.equal(mine, other[..., :1])

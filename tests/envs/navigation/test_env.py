@@ -98,15 +98,6 @@ def test_the_five_endings_exclude_each_other():
     assert (seen > 0).sum() >= 3
 
 
-def test_progress_sums_up_to_the_way():
-    env = make_env(*_EMPTY)
-    frame = fly(env, torch.tensor([0.5, 0.3, 0.0]).expand(8, 3), 15, env.reset())[-1]
-    state = env.navigation_state
-    way = (state.goal - state.start).square().sum(0).sqrt()
-    left = (state.goal - state.drone.position).square().sum(0).sqrt()
-    assert torch.allclose(statistic(env, frame, "reward_progress"), way - left, atol=1e-4)
-
-
 def test_evaluation_flies_in_worlds_that_training_has_not():
     env = make_env(*_CROWDED)
     training = env.worlds.openings.worlds.boxes.x[:2].clone()

@@ -81,16 +81,6 @@ def test_every_entry_by_hand(params):
     )
 
 
-def test_the_enemy_is_told_the_same_from_his_side(params):
-    # He flies west: the other is 5 km behind his left wing's side, at (-3, -4) km.
-    rows = observed(params, duel(params), me=1).squeeze(-1).tolist()
-    assert rows[:4] == pytest.approx([200 / 400, 0.25, 200**2 * 0.25 / 98_000, 6 / 6])
-    assert rows[6:10] == pytest.approx([math.log(0.5), 0.1, 4 / 5, 3 / 5], abs=1e-6)
-    assert rows[12] == pytest.approx(300 / 400)
-    # My missile flies at him: 4 km south of him, left of a nose that points west.
-    assert rows[24:30] == pytest.approx([1.0, 20 / 80, 0.6, 0.08, 1.0, 0.0], abs=1e-6)
-
-
 def test_no_missile_no_numbers(params):
     state = random_state(params)
     own_only = torch.zeros_like(state.missiles.active)
@@ -121,17 +111,6 @@ def test_the_dead_are_seen_as_dead(params):
     rows = observed(params, state._replace(aircraft=state.aircraft._replace(alive=alive)))
     assert rows[15].item() == 0.0
     assert (rows[OWN_MISSILE] == 0.0).all(), "a missile at the dead will not hit"
-
-
-def test_of_several_enemies_the_nearest_living_one_is_seen():
-    # Three fights with enemies 3 and 7 km ahead: both alive, only the far one, none.
-    params = shipped_params(team_size=2)
-    fights = [[(x, y, 0.0, 300.0)] * 3 for x, y in ((0, 0), (0, 900), (3e3, 0), (7e3, 0))]
-    state = opening(params, *fights)
-    alive = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 0]]).bool()
-    rows = observed(params, state._replace(aircraft=state.aircraft._replace(alive=alive)))
-    assert rows[7].tolist() == pytest.approx([3 / 50, 7 / 50, 3 / 50])
-    assert rows[15].tolist() == [1.0, 1.0, 0.0]
 
 
 def test_an_unlimited_rack_stays_full():

@@ -95,14 +95,6 @@ def test_missiles_are_counted_by_whom_they_fly_at():
                 assert found[place, :, env].tolist() == [float(flag) for flag in expected]
 
 
-def test_one_against_one_has_one_other(pairs):
-    params = shipped_params()
-    state = opening(params, [(0.0, 0.0, 0.0, 300.0)], [(3.0, 0.0, 180.0, 300.0)])
-    rows = Entities(team_size=1).rows(params, state, 1)
-    assert rows["entities"].shape == (1, 13, 1)
-    assert rows["entities"][0, 1].item() == -5.0  # log(3 / 10 000) = -8.1, clipped
-
-
 def test_teams_of_another_size_are_refused():
     with pytest.raises(ValueError, match=r"observation\.team_size = 3; expected 2"):
         Entities(team_size=3).prepare(shipped_params(team_size=2), "cpu")

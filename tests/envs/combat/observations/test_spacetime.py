@@ -28,16 +28,6 @@ def fights():
     return state
 
 
-def test_there_are_sixteen_with_names(fights):
-    assert len(STG_NAMES) == len(set(STG_NAMES)) == 16
-    rows = stg_rows(PARAMS, TABLE, fights, 0)
-    assert len(rows) == 16
-    for row in rows:
-        assert row.shape == (64,)
-        assert row.abs().max() <= 5.0
-        assert row.std() > 0.01, "it tells something"
-
-
 def test_what_i_could_do_to_him_he_could_fear_from_me(fights):
     mine, his = (stg_rows(PARAMS, TABLE, fights, me) for me in (0, 1))
     for line in ("left", "right", "current", "critical"):

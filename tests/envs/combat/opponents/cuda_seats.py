@@ -62,10 +62,7 @@ def collect(overrides):
         seat_policies(env, config, agents)
         recorder.truth = False  # nobody is done right after a reset
         collector = SyncCollector(
-            env=env,
-            policy=agents[0].policy,
-            rollout_steps=STEPS,
-            total_frames=9 * NUM_ENVS * STEPS,
+            env=env, policy=agents[0].policy, rollout_steps=STEPS, total_frames=9 * NUM_ENVS * STEPS
         )
         iterator = iter(collector)
         next(iterator)

@@ -17,11 +17,7 @@ def report():
 
 @pytest.mark.parametrize(
     ("opponent", "requested"),
-    [
-        ("crank", []),
-        ("checkpoint", 2 * [8]),
-        ("league", 2 * [4, 2]),
-    ],  # envs, at each of two steps
+    [("crank", []), ("checkpoint", 2 * [8]), ("league", 2 * [4, 2])],  # envs, at each of two steps
 )
 def test_collecting_against_it_never_waits_for_the_device(report, opponent, requested):
     assert report[opponent]["events"] == []

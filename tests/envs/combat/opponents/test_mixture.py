@@ -10,7 +10,6 @@ from torch._dynamo.testing import CompileCounter
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.mixture import Mixture
-from navrl.envs.combat.opponents.straight import Straight
 from navrl.envs.combat.sim.state import Command
 from navrl.envs.core.random import episode_key
 from tests.envs.combat.opponents.pictures import NAMES
@@ -52,23 +51,6 @@ def shipped():
     mixture = build(compose("train", ["opponent=scripts"]).opponent)
     mixture.prepare(PARAMS, "cpu")
     return mixture
-
-
-@pytest.mark.parametrize(
-    ("weights", "shares"),
-    [
-        ({"a": 0.1, "b": 0.3, "c": 0.6}, [0.1, 0.3, 0.6]),
-        ({"c": 6, "a": 1, "b": 3}, [0.1, 0.3, 0.6]),  # by name, not by order; any sum
-        ({"a": 0.0, "b": 1.0, "c": 0.0}, [0.0, 1.0, 0.0]),
-    ],
-)
-def test_pilots_are_drawn_as_often_as_their_weights_say(weights, shares):
-    count = 20_000
-    mixture = Mixture(pilots={name: Straight() for name in "abc"}, weights=weights)
-    choice = mixture.initial(keys(count))[0]
-    for index, share in enumerate(shares):
-        found = (choice == index).double().mean().item()
-        assert found == pytest.approx(share, abs=5.0 * math.sqrt(share * (1.0 - share) / count))
 
 
 @pytest.mark.parametrize("opponent", ["mixture", "league"])
@@ -145,32 +127,3 @@ def test_it_is_one_graph_that_outlives_a_change_of_weights(shipped):
         assert all(torch.equal(a, b) for a, b in zip(memory, kept, strict=True))
     assert memory[0].unique().tolist() == [NAMES.index("stg_rule")]
     assert graphs.frame_count == 1
-
-
-def test_preparing_prepares_the_pilots():
-    class Noting(Counting):
-        seen = ()
-
-        def prepare(self, params, device):
-            self.seen = (params, device)
-
-    pilots = {name: Noting(1) for name in "ab"}
-    Mixture(pilots=pilots, weights={"a": 1, "b": 1}).prepare(PARAMS, "cpu")
-    assert [it.seen for it in pilots.values()] == [(PARAMS, "cpu")] * 2
-
-
-@pytest.mark.parametrize(
-    "weights",
-    [
-        {"a": 1.0},
-        {"a": 1.0, "b": 1.0, "c": 1.0},
-        {"a": 1.0, "x": 1.0},
-        {"a": 0.0, "b": 0.0},
-        {"a": -1.0, "b": 2.0},
-        {},
-    ],
-    ids=str,
-)
-def test_weights_that_do_not_fit_the_pilots_are_refused(weights):
-    with pytest.raises(ValueError, match=r"\['a', 'b'\]; change opponent\.weights$"):
-        Mixture(pilots={"a": Straight(), "b": Straight()}, weights=weights)

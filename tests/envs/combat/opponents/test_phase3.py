@@ -41,8 +41,7 @@ def test_it_fires_at_who_is_near_and_in_its_cone(range_m, bearing, fires):
 
 
 @pytest.mark.parametrize(
-    ("time_to_go_s", "rudder"),
-    [(25.0, 0.25), (20.5, 0.25), (19.5, -1.0), (5.0, -1.0)],
+    ("time_to_go_s", "rudder"), [(25.0, 0.25), (20.5, 0.25), (19.5, -1.0), (5.0, -1.0)]
 )
 def test_it_drags_by_the_time_to_go(time_to_go_s, rudder):
     # The missile of 700 m/s comes from 5 degrees left against 300 m/s: 999 m/s of closing speed.

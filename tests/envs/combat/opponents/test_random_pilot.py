@@ -43,10 +43,3 @@ def test_it_pulls_the_trigger_once_in_its_mean_time():
     )
     together = (fire[1:] & fire[:-1]).float().mean().item()
     assert together == pytest.approx(0.0025, abs=5.0 * (0.0025 / fire.numel()) ** 0.5)
-
-
-def test_an_episode_can_be_played_again_and_the_next_is_another():
-    opponent = pilot("random")
-    first, again, other = (commands(opponent, 5, 50, episode) for episode in (0, 0, 1))
-    assert torch.equal(first[0], again[0])
-    assert (first[0] == other[0]).float().mean() < 0.01

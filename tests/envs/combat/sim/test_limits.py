@@ -40,13 +40,6 @@ def test_the_rudder_moves_at_its_rate_and_back(tick_s, decision_s):
     assert rudders(params, commands) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_rudder_that_is_fast_enough_is_there_at_once():
-    slow = shipped_params(rudder_rate_per_s=4.0)
-    assert rudders(slow, [0.3, -0.6, 1.0]) == pytest.approx([0.3, -0.6, 1.0])
-    at_once = shipped_params(rudder_rate_per_s=None)
-    assert rudders(at_once, [0.3, -0.6, 1.0]) == pytest.approx([0.3, -0.6, 1.0])
-
-
 @pytest.mark.parametrize("tick_s", [0.1, 0.025])
 def test_the_turn_while_the_rudder_moves_is_its_integral(tick_s):
     # At 300 m/s and a rudder of t the heading is 0.3 t^2 / 2 after t seconds, if the speed is steady:

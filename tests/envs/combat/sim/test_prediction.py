@@ -22,7 +22,6 @@ from navrl.envs.combat.sim.prediction import (
     escape_line,
     place_on_escape,
     pursued,
-    stacked,
 )
 from tests.envs.combat.sim.duels import motion_of, opening, orders, shipped_params
 
@@ -107,18 +106,6 @@ def test_who_all_but_points_away_flies_no_circle(off_away_deg, left_turn_deg, ri
         turned = side * (heading - off_away_deg)
         assert turned % 360.0 == pytest.approx(turn_deg, abs=0.01)
         assert (line.turn_s.item() < 1e-3) == (turn_deg == 0.0)
-
-
-def test_the_mirror_image_of_an_escape_is_the_other_escape_bit_for_bit():
-    motion, threat = poses(*POSES), poses(*[THREAT] * len(POSES))
-    mirrored = [m._replace(y_m=-m.y_m, sin_heading=-m.sin_heading) for m in (motion, threat)]
-    for time_s in (3.0, 11.0, 40.0):
-        when = torch.full_like(motion.x_m, time_s)
-        left = along(FIGHTER, escape_line(FIGHTER, motion, threat, LEFT), when)
-        right = along(FIGHTER, escape_line(FIGHTER, *mirrored, RIGHT), when)
-        assert torch.equal(left.x_m, right.x_m)
-        assert torch.equal(left.y_m, -right.y_m)
-        assert torch.equal(left.speed_mps, right.speed_mps)
 
 
 def test_a_load_limit_widens_the_turn():
@@ -297,24 +284,6 @@ def test_the_legacy_law_is_the_legacy_law():
     assert headings[0] == pytest.approx(0.148 * 0.9 * 0.25, rel=0.1)
     assert headings[1] > 1.2 * headings[0]
     assert headings[1] < 0.9 * 0.25
-
-
-def test_missiles_and_lines_broadcast():
-    params = shipped_params()
-    generator = torch.Generator().manual_seed(1)
-    x_m, speed = 9e3 + 9e3 * torch.rand(5, generator=generator), torch.full((5,), 300.0)
-    zero = torch.zeros(5)
-    prey = Motion(x_m, zero, zero, zero + 1.0, speed)
-    shot = Shot(Motion(zero, zero, zero + 1.0, zero, speed + 500.0), zero + 12.0)
-    single = [
-        escape_line(params.fighter, prey, shot.motion, LEFT),
-        current_line(params.fighter, Steered(prey, zero, zero + 1.0)),
-    ]
-    both = closest_approach(params, shot, stacked(single))
-    for row, line in enumerate(single):
-        alone = closest_approach(params, shot, line)
-        assert torch.equal(both.miss_m[row], alone.miss_m)
-        assert torch.equal(both.time_s[row], alone.time_s)
 
 
 def test_the_arcs_compile_as_one_piece_that_fits_every_time(fight, monkeypatch):

@@ -211,14 +211,3 @@ def test_the_defence_is_against_the_nearest_living_enemy():
     assert found.tolist() == [near[0].item(), far[1].item()]
     assert found[0] < 0.0 < found[1]
     assert env_rows(found, [1]).tolist() == [far[1].item()]
-
-
-def test_the_graph_compiles_without_a_break():
-    hunter, prey = random_duels(8)
-    function = torch.compile(best_escape, backend="eager", fullgraph=True, dynamic=False)
-    found, expected = (
-        function(PARAMS, TABLE, hunter, prey),
-        best_escape(PARAMS, TABLE, hunter, prey),
-    )
-    assert torch.equal(found.margin_m, expected.margin_m)
-    assert torch.equal(found.side, expected.side)

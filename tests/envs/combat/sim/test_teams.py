@@ -161,25 +161,6 @@ def test_whom_a_missile_missed_is_settled_when_it_ends(retarget):
     assert after.missiles.target[:2, 0, 0].tolist() == [2, 2]
 
 
-def test_the_dead_stay_where_they_died_and_do_nothing():
-    params = shipped_params(team_size=3)
-    state = put_missile(grid(params), 3, target=0, at=(600.0, -4e3, 180.0, 600.0))
-    states, events = play(params, state, 1)
-    assert events[0].killed[:, 0].tolist() == [True] + [False] * 5
-    dead = states[-1]
-    # Another missile comes at it, and it pulls the trigger and the rudder.
-    hunted = put_missile(dead, 4, target=0, at=(900.0, -4e3, 180.0, 900.0))
-    states, events = play(params, hunted, 4, fire=True, rudder=1.0)
-    for later in states[1:]:
-        for field, old in zip(later.aircraft.motion, dead.aircraft.motion, strict=True):
-            assert field[0].item() == pytest.approx(old[0].item(), rel=1e-6)
-        assert later.aircraft.rounds[0].item() == 6
-        assert not later.aircraft.alive[0].any()
-        assert not later.missiles.active[0].any()
-    assert not any(e.killed[0].any() or e.launched[0].any() or e.defeated[0].any() for e in events)
-    assert not any(e.hit[4].any() for e in events)
-
-
 def test_the_fight_goes_on_until_a_whole_side_is_dead():
     params = shipped_params(team_size=3)
     state = grid(params)

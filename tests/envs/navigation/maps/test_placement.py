@@ -7,14 +7,7 @@ import pytest
 import torch
 
 from navrl.envs.navigation.maps.forest import ForestMap
-from tests.envs.navigation.maps.examples import (
-    FOREST,
-    PILLARS,
-    SHAPES,
-    SMALL_PILLARS,
-    fields,
-    made,
-)
+from tests.envs.navigation.maps.examples import FOREST, PILLARS, SHAPES, SMALL_PILLARS, fields, made
 
 
 @pytest.mark.parametrize("maker", [SMALL_PILLARS, FOREST])

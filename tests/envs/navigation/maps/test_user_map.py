@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from navrl.envs.navigation.maps.user_map import (
-    Columns,
     Scale,
     UserMap,
     from_voxels,
@@ -268,19 +267,6 @@ def test_boxes_fill_exactly_the_voxels_once(share):
     assert len(blocks.top) <= space.sum()
 
 
-def test_what_is_above_a_gap_floats():
-    space = np.zeros((1, 1, 9), dtype=bool)
-    space[0, 0, [0, 1, 4, 5, 6]] = True
-    columns = from_voxels(*np.nonzero(space))
-    assert sorted(zip(columns.bottom, columns.top, strict=True)) == [(0, 2), (4, 7)]
-
-
-def test_a_voxel_named_twice_counts_once():
-    row = np.array([2, 2, 2])
-    columns = from_voxels(row, row, np.array([5, 4, 5]))
-    assert [field.tolist() for field in columns] == [[2], [2], [4], [6]]
-
-
 @pytest.mark.parametrize("along_x", [True, False])
 def test_strips_go_the_way_that_needs_fewer_boxes(along_x):
     """Three parallel walls with teeth at their ends are fewer when the strips follow the walls."""
@@ -290,13 +276,6 @@ def test_strips_go_the_way_that_needs_fewer_boxes(along_x):
     blocks = merged(space)
     assert len(blocks.top) == 3
     assert np.array_equal(filled(blocks, space.shape), space.astype(int))
-
-
-def test_neighbours_of_another_height_stay_apart():
-    zero = np.zeros(2, dtype=np.int64)
-    columns = Columns(zero, np.array([0, 1]), zero, np.array([3, 4]))
-    assert len(merge(columns).top) == 2
-    assert len(merge(columns._replace(top=np.array([3, 3]))).top) == 1
 
 
 GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=3.0)

@@ -98,14 +98,6 @@ def test_the_gap_between_rectangles_is_exact_and_symmetric():
     assert 100 < int((expected == 0.0).sum()) < 500
 
 
-def test_a_cross_of_two_walls_overlaps_though_no_corner_is_inside():
-    zero, one = torch.zeros(1), torch.ones(1)
-    wall = Footprint(zero, zero, 5.0 * one, 0.1 * one, one, zero, zero)
-    across = wall._replace(cos_yaw=zero, sin_yaw=one)
-    assert rectangle_gap_m2(wall, across).item() == 0.0
-    assert rectangle_gap_m2(wall, across._replace(x=6.0 * one)).item() == pytest.approx(0.81)
-
-
 @pytest.mark.parametrize("points", [1, 64])
 def test_what_cells_list_is_enough_up_to_their_reach(points):
     boxes, cylinders = some_obstacles()

@@ -112,15 +112,6 @@ def test_the_wind_pushes_it_as_far_as_the_gain_allows():
     assert float(rows[1, -1]) == pytest.approx(0.44 / 4.4, abs=1e-3)
 
 
-def test_slower_rotors_follow_later():
-    times = [float(rows[0][rows[1] >= 0.2][0]) for rows in (late(1.0), late(1.3), late(3.0))]
-    assert times[0] < times[1] < times[2]
-
-
-def late(lag):
-    return flight((2.0, 0.0, 0.0), 0.5, dt=0.002, response=plain(lag=lag))[1]
-
-
 def test_it_recovers_from_flying_fast_the_other_way_at_full_thrust():
     drone, _ = flight((20.0, 0.0, 0.0), 6.0)
     drone, rows = flight((-20.0, 0.0, 20.0), 12.0, drone)

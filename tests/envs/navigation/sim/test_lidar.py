@@ -141,27 +141,6 @@ def test_rays_along_sides_and_edges():
     check(world, sensors_at(*rows))
 
 
-def test_over_in_and_under_obstacles():
-    world = world_of(
-        boxes=[(0.0, 0.0, 1.0, 1.0, 0.3, 0.0, 1.0), (4.0, 0.0, 1.0, 1.0, 0.0, 1.5, 2.0)],
-        cylinders=[(-4.0, 0.0, 1.0, 0.0, 1.0), (0.0, 5.0, 1.0, 1.5, 2.0)],
-    )
-    rows = [
-        (x, y, z, 0.1)
-        for x, y in ((0.0, 0.0), (4.3, 0.2), (-4.2, 0.1), (0.3, 5.1))
-        for z in (0.1, 0.9, 1.0, 1.01, 1.3, 1.49, 1.5, 1.7, 2.0, 2.01, 3.0)
-    ]
-    sensors = sensors_at(*rows)
-    check(world, sensors)
-    got = seen(world, sensors).view(4, 11, -1)
-    assert (got[0::2, :2] == 0.0).all()  # inside the two that stand
-    assert (got[1::2, 7] == 0.0).all()  # inside the two that float
-    down, up = math.sin(math.radians(10.0)), math.sin(math.radians(20.0))
-    above, below = seen(world, sensors_at((0.0, 0.0, 1.1, 0.0), (4.0, 0.0, 1.4, 0.0)))
-    assert above[:, 0].numpy() == pytest.approx(0.1 / down, abs=1e-5)  # its top
-    assert below[:, 3].numpy() == pytest.approx(0.1 / up, abs=1e-5)  # its bottom
-
-
 def test_the_borders_of_cells_and_of_the_grid():
     world = random_world(4)
     ticks = [float(tick) for tick in range(-8, 9, 4)]

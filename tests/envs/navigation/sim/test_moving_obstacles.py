@@ -5,12 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.moving_obstacles import (
-    MODES,
-    initial_obstacles,
-    is_column,
-    radius_m,
-)
+from navrl.envs.navigation.sim.moving_obstacles import MODES, initial_obstacles, is_column, radius_m
 from tests.envs.navigation.sim.moving_examples import (
     DT_S,
     begun,

@@ -19,10 +19,6 @@ def test_stages_are_spread_in_proportion():
     assert set(plan[:12]) == set(plan[-12:]) == {0, 1, 2}
 
 
-def test_one_stage_gets_every_world():
-    assert spread({3: 1.0}, 5) == [3] * 5
-
-
 @pytest.mark.parametrize(
     "wrong", [Difficulty(351, 0), Difficulty(-1, 0), Difficulty(0, 81), Difficulty(1.5, 0)]
 )
