@@ -39,7 +39,7 @@ def step(env, *actions):
     return frame["next"], root
 
 
-def test_the_last_diamond_is_paid_once_and_ends_the_episode():
+def test_the_last_diamond_is_rewarded_once_and_ends_the_episode():
     env = make("env=alice_and_bob")
     placed_at(env, (1, 7), (8, 1))
     following, _ = step(env, EAST, STAY)
@@ -75,7 +75,7 @@ def test_a_reward_for_each_diamond_can_be_had():
     assert step(env, STAY, STAY)[0]["reward"].flatten().tolist() == [0.0] * 4
 
 
-def test_drones_can_be_paid_each_on_their_own():
+def test_drones_can_be_rewarded_each_on_their_own():
     whole, split = make("env=coverage"), make("env=coverage", "env.reward_split=per_agent")
     actions = random_actions(whole, 5)
     one, two = stacked(play(whole, actions)), stacked(play(split, actions))
@@ -88,7 +88,7 @@ def test_drones_can_be_paid_each_on_their_own():
 
 
 def worth(drones, users, most_drones):
-    """The reward of `coverage` for drones (x, y, z) and users (x, y), told again."""
+    """Compute the reward of `coverage` for drones (x, y, z) and users (x, y) in plain Python."""
     sinr = scalar_radio.sinr_rows("free_space", drones, users)
     served = scalar_radio.greedy(sinr, 0.0, 10)
     links = [sinr[drone][user] for user, drone in enumerate(served) if drone >= 0]
@@ -97,7 +97,7 @@ def worth(drones, users, most_drones):
     return 0.7 * len(links) / len(users) + 0.3 * quality - 0.1 * height
 
 
-def test_drones_can_be_paid_what_the_team_would_lack_without_them():
+def test_drones_can_be_rewarded_with_what_the_team_would_lack_without_them():
     env = make("env=coverage", "env.reward_split=difference", "env.sim.users=cluster")
     frames = stacked(play(env, random_actions(env, 1)))
     state, brought = env.state, frames["next", "agents", "reward"][:, 0, :, 0]  # (N, n)

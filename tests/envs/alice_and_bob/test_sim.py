@@ -108,7 +108,7 @@ def test_rules_that_make_no_game_are_refused(change, sentence):
     assert "\n" not in str(refused.value)
 
 
-def test_flags_say_what_the_codes_say():
+def test_flags_equal_the_codes():
     codes, flags = Codes(), OneHot()
     state = initial_state(RULES, keys(50))
     for kind in (codes, flags):

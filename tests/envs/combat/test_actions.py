@@ -39,7 +39,7 @@ def livings(team_size):
 
 
 def columns_allowed(mask, sizes):
-    """Of the mask (mask_size, N), per env and column the values that are allowed."""
+    """Return the allowed values per env and column of the mask (mask_size, N)."""
     return [[flags.nonzero().flatten().tolist() for flags in env.split(sizes)] for env in mask.t()]
 
 

@@ -1,4 +1,4 @@
-"""env=combat: what its action mask says, what its statistics count, and its headline."""
+"""env=combat: its action mask, its statistics, and its headline."""
 
 import torch
 

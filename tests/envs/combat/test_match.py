@@ -23,7 +23,7 @@ def match(first, second, count, params=PARAMS, **fixed):
 
 
 @pytest.mark.parametrize("seats", [("crank", "straight"), ("straight", "crank")])
-def test_the_winner_is_told_from_the_first_seat(seats):
+def test_the_winner_is_named_from_the_first_seat(seats):
     winner, *launches, length_s = match(*seats, 20)
     crank = seats.index("crank")
     assert winner.tolist() == [1.0 - 2.0 * crank] * 20

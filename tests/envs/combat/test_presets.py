@@ -1,4 +1,4 @@
-"""Every preset of conf/reward rewards a whole episode as its table says."""
+"""Every preset of conf/reward rewards a whole episode by its table."""
 
 import math
 
@@ -65,7 +65,7 @@ def total(reward, steps):
 
 
 def expected_total(table, outcome):
-    """By hand, from the table."""
+    """Compute the return from the table."""
     weight = {
         **dict.fromkeys(("frame", "state", "attack", "defend", "spared", "launch"), 0.0),
         **table,
@@ -90,7 +90,7 @@ def preset(name):
 
 @pytest.mark.parametrize("outcome", ALIVE)
 @pytest.mark.parametrize("name", REWARDS)
-def test_an_episode_is_rewarded_as_the_table_says(name, outcome):
+def test_an_episode_is_rewarded_by_its_table(name, outcome):
     wanted = expected_total(REWARDS[name], outcome)
     assert total(preset(name), played(outcome)) == pytest.approx(wanted, rel=1e-6, abs=2e-6)
 

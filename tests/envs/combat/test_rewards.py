@@ -42,7 +42,7 @@ EVENTS = {"launched": launch, "hit": hit, "killed": get_hit, "defeated": defeate
 
 
 def step(*alive, **how):
-    """From a hand-made start to a state in which these live."""
+    """A step from a hand-made start to a state in which these live."""
     before = start() if len(alive) == 2 else pairs()
     return transition(before, with_craft(before, alive=alive), **how)
 
@@ -60,7 +60,7 @@ def step(*alive, **how):
     ],
     ids=str,
 )
-def test_the_outcome_is_the_teams_and_paid_on_the_terminal_step_only(alive, reward):
+def test_the_outcome_is_the_teams_and_on_the_terminal_step_only(alive, reward):
     assert outcome(step(*alive, terminated=True)).item() == reward
     assert outcome(step(*alive, terminated=True, team=1)).item() == -reward
     assert outcome(step(*alive)).item() == 0.0
@@ -100,7 +100,7 @@ def test_no_event_is_taken_for_another(name):
     assert [other for other, term in EVENTS.items() if term(happened).item()] == [name]
 
 
-def test_a_win_pays_for_the_missiles_that_the_living_still_have():
+def test_a_win_is_worth_more_with_missiles_that_the_living_still_have():
     def amount(alive, rounds, **how):
         before = start() if len(alive) == 2 else pairs()
         after = with_craft(before, alive=alive, rounds=rounds)
@@ -135,11 +135,11 @@ def craft_of(state, index):
     return [field[index].item() for field in state.aircraft.motion]
 
 
-def team_mean(state, of_one):
+def team_mean(state, of_aircraft):
     """The mean of a potential over the first team, in which the dead count 0."""
     size = params_of(state).team_size
     alive = state.aircraft.alive.flatten().tolist()
-    return sum(of_one(me) for me in range(size) if alive[me]) / size
+    return sum(of_aircraft(me) for me in range(size) if alive[me]) / size
 
 
 def attack_of(state):
@@ -147,14 +147,14 @@ def attack_of(state):
     size = params_of(state).team_size
     alive = state.aircraft.alive.flatten().tolist()
 
-    def of_one(me):
+    def of_aircraft(me):
         x, y, cos, sin, _ = craft_of(state, me)
         enemies = [craft_of(state, e)[:2] for e in range(size, 2 * size) if alive[e]]
         range_m, (ex, ey) = min((math.dist((x, y), place), place) for place in enemies)
         bearing = math.atan2(ey - y, ex - x) - math.atan2(sin, cos)
         return 0.5 * (1.0 + math.cos(bearing)) * math.exp(-max(range_m - 10e3, 0.0) / 20e3)
 
-    return team_mean(state, of_one)
+    return team_mean(state, of_aircraft)
 
 
 def evade_of(state):
@@ -162,7 +162,7 @@ def evade_of(state):
     size = params_of(state).team_size
     flying = state.missiles
 
-    def of_one(me):
+    def of_aircraft(me):
         x, y, cos, sin, speed = craft_of(state, me)
         threats = []
         for carrier in range(size, 2 * size):
@@ -178,7 +178,7 @@ def evade_of(state):
             threats.append((range_m, min(range_m / max(closing, 1.0), 60.0)))
         return -math.exp(-min(threats)[1] / 15.0) if threats else 0.0
 
-    return team_mean(state, of_one)
+    return team_mean(state, of_aircraft)
 
 
 def defend_of(state):
@@ -186,11 +186,11 @@ def defend_of(state):
     params = params_of(state)
     table = reach_table(params)
 
-    def of_one(me):
+    def of_aircraft(me):
         margin_m = best_defence_margin_m(params, table, state, me).item()
         return min(max(margin_m / 10e3, -1.0), 1.0)
 
-    return team_mean(state, of_one)
+    return team_mean(state, of_aircraft)
 
 
 TERMS = [(ATTACK, attack_of), (EVADE, evade_of), (DEFEND, defend_of)]
@@ -204,7 +204,7 @@ def test_defend_is_one_out_of_reach_and_minus_one_in_the_enemys_sights():
     assert DEFEND(transition(near, far, terminated=True)).item() == pytest.approx(1.0, abs=1e-6)
 
 
-def test_defend_asks_for_its_table():
+def test_defend_needs_its_table():
     with pytest.raises(RuntimeError, match=r"call prepare\(params, device\) first"):
         Defend(discount=DISCOUNT, scale_m=1.0)(transition(start(), start()))
 
@@ -284,7 +284,7 @@ CLOSENESS = partial(closeness, scale_m=5_000.0)
 STATIC = {presence: 1.0, pointing: 0.6, CLOSENESS: 1.0 - 20.0 / 5.0}
 
 
-def test_survival_is_paid_by_the_frame_until_the_episode_is_over():
+def test_survival_is_rewarded_by_the_frame_until_the_episode_is_over():
     dead = with_craft(start(), alive=(False, True))
     assert SURVIVE(transition(start(), start())).item() == 60.0
     assert SURVIVE(transition(start(), dead)).item() == 0.0
@@ -298,7 +298,7 @@ def test_survival_is_paid_by_the_frame_until_the_episode_is_over():
 
 
 @pytest.mark.parametrize("term", STATIC, ids=["presence", "pointing", "closeness"])
-def test_a_state_is_paid_for_unless_it_ends_the_fight_with_a_winner(term):
+def test_a_state_is_rewarded_unless_it_ends_the_fight_with_a_winner(term):
     expected = pytest.approx(STATIC[term], abs=1e-6)
     won, lost = (with_craft(start(), alive=alive) for alive in ((1, 0), (0, 1)))
     assert term(transition(start(), start())).item() == expected

@@ -27,7 +27,7 @@ def team(*overrides, num_envs=2, size=SIZE):
 
 
 def changed(env, function):
-    """What the env tells after its fight was changed by hand."""
+    """Return the root of the env after its fight was changed by hand."""
     world = env._world
     combat = function(world.state.combat)
     env._world = world._replace(state=world.state._replace(combat=combat))
@@ -35,7 +35,7 @@ def changed(env, function):
 
 
 def with_alive(*alive):
-    """Of every env the same aircraft alive, the learner's first."""
+    """Set the same aircraft alive in every env, the learner's first."""
     flags = torch.tensor(alive).unsqueeze(-1)
     return lambda s: s._replace(
         aircraft=s.aircraft._replace(alive=flags.expand_as(s.aircraft.alive).clone())
@@ -111,7 +111,7 @@ def test_who_dies_in_a_step_is_dead_in_what_follows_it_and_the_team_plays_on():
 
 
 def at_the_tail(state, prey):
-    """Where a missile is that hits env 0's aircraft within a second."""
+    """Return the place of a missile that hits env 0's aircraft within a second."""
     x_m, y_m, cos, sin, _ = (field[prey, 0].item() for field in state.aircraft.motion)
     heading = torch.rad2deg(torch.atan2(torch.tensor(sin), torch.tensor(cos))).item()
     return x_m - 300.0 * cos, y_m - 300.0 * sin, heading, 900.0

@@ -26,7 +26,7 @@ def weights(**values):
     ],
     ids=str,
 )
-def test_names_are_chosen_as_often_as_their_weights_say(values, counts):
+def test_names_are_chosen_by_their_weights(values, counts):
     choice = weights(**values).choose(EVENLY)
     assert choice.dtype == torch.int32
     found = torch.bincount(choice, minlength=4).tolist()

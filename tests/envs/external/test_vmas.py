@@ -21,7 +21,7 @@ def make(*overrides, num_envs=3, seed=0):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vmas") is not None, reason="VMAS is installed")
-def test_without_vmas_it_says_what_to_install():
+def test_vmas_is_named_where_it_is_missing():
     with pytest.raises(ValueError, match=r"pip install 'navrl\[interop\]'"):
         make()
 
@@ -52,9 +52,9 @@ def test_a_seed_fixes_the_episodes_and_training_keeps_its_luck():
     torch.manual_seed(7)
     before = torch.get_rng_state()
     one, two, other = make(seed=1), make(seed=1), make(seed=2)
-    told = [env.reset()["state"] for env in (one, two, other)]
-    assert torch.equal(told[0], told[1])
-    assert not torch.equal(told[0], told[2])
+    states = [env.reset()["state"] for env in (one, two, other)]
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
     assert torch.equal(torch.get_rng_state(), before)
 
 

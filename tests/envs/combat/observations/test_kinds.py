@@ -1,4 +1,4 @@
-"""What every observation keeps: its shapes, its rows to themselves, and its symmetries."""
+"""Properties of every observation: shapes, rows that do not depend on the batch, symmetries."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def prepared(name, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_leaves_tell_the_shapes(name):
+def test_leaves_have_the_declared_shapes(name):
     observation, params, everybody = prepared(name)
     state = in_float32(random_state(params, count=7))
     for me in everybody:
@@ -54,7 +54,7 @@ def test_leaves_tell_the_shapes(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_fight_is_told_the_same_in_any_company(name):
+def test_a_fight_is_observed_alike_in_any_batch(name):
     observation, params, everybody = prepared(name)
     state = in_float32(random_state(params, count=67))
     for me in everybody:

@@ -39,7 +39,7 @@ def test_what_i_could_do_to_him_he_could_fear_from_me(fights):
         assert torch.equal(mine[incoming], his[own])
 
 
-def test_margins_are_told_in_ten_kilometres_and_their_time_in_minutes():
+def test_margins_are_in_ten_kilometres_and_their_time_in_minutes():
     # Head-on at 300 m/s nobody escapes from 17.4 km (simulated shots), nor by the graph up to 2.5 % more; ten
     # kilometres further every place of the escape is nearly that much further from the reach. It is tightest
     # when missile and prey are equally fast, after 35 s or so.
@@ -54,12 +54,12 @@ def test_margins_are_told_in_ten_kilometres_and_their_time_in_minutes():
 
 
 def head_on(*ranges_m):
-    """Who flies east and who flies west, as far apart as that."""
+    """Place an aircraft that flies east and one at each range that flies west."""
     here = [(0.0, 0.0, 0.0, 300.0)] * len(ranges_m)
     return here, [(range_m, 0.0, 180.0, 300.0) for range_m in ranges_m]
 
 
-def test_missiles_are_told_by_how_near_they_come_on_each_line():
+def test_missiles_are_observed_by_their_least_distance_on_each_line():
     # The own missile ends at once, slower than 200 m/s without thrust: no line brings it nearer than 6 km.
     # That of the enemy coasts from 8 km ahead: 1 / v grows by 6.125e-5 / s from 1 / 900. After 7.34 s it has
     # come ln(1 + 6.125e-5 x 900 x 7.34) / 6.125e-5 = 5550 m and who flies on 300 x 7.34 + 9 x 7.34^2 / 2 =

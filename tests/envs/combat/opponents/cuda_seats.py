@@ -43,7 +43,7 @@ def seat_policies(env, config, agents):
 
 
 def collect(overrides):
-    """What waits or crosses devices while the second rollout is collected."""
+    """Record the waits and device crossings while the second rollout is collected."""
     config = compose("train", [*COMMON, *overrides])
     plain = compose("train", [*COMMON, "opponent=straight"])
     real = build(plain.env)(num_envs=1, device="cpu", seed=0)

@@ -54,19 +54,19 @@ def picture(
 
 
 def incoming(state, bearing, range_m, *, speed_mps=700.0, heading=30.0, age_s=15.0):
-    """With a missile of the enemy in the air that flies straight at the pilot."""
+    """Add a missile of the enemy in the air that flies straight at the pilot."""
     line = (heading + bearing) * DEGREE
     at = range_m * math.cos(line), range_m * math.sin(line), heading + bearing + 180.0, speed_mps
     return put_missile(state, 0, target=1, at=at, age_ticks=round(age_s / PARAMS.dt_s))
 
 
 def firing(state):
-    """With a missile of the pilot in the air, out of everybody's way."""
+    """Add a missile of the pilot in the air, far from both."""
     return put_missile(state, 1, target=0, at=(-90e3, -90e3, 225.0, 900.0))
 
 
 def unarmed(state, index):
-    """With an empty rack."""
+    """Empty the rack."""
     rounds = state.aircraft.rounds.clone()
     rounds[index] = 0
     return state._replace(aircraft=state.aircraft._replace(rounds=rounds))
@@ -101,7 +101,7 @@ def flown(opponent, state, decisions, *, rudder=0.0, enemy_fires=()):
 
 
 def bearing_of_enemy(state):
-    """Of aircraft 0 off the nose of aircraft 1, degrees, first env."""
+    """Return the bearing of aircraft 0 off the nose of aircraft 1, degrees, first env."""
     motion = state.aircraft.motion
     x_m, y_m = (motion.x_m[0] - motion.x_m[1])[0].item(), (motion.y_m[0] - motion.y_m[1])[0].item()
     heading = math.atan2(motion.sin_heading[1, 0], motion.cos_heading[1, 0])
@@ -109,6 +109,6 @@ def bearing_of_enemy(state):
 
 
 def range_of_enemy(state):
-    """Between the two aircraft, m, (N,)."""
+    """Distance between the two aircraft, m, (N,)."""
     motion = state.aircraft.motion
     return torch.hypot(motion.x_m[0] - motion.x_m[1], motion.y_m[0] - motion.y_m[1])

@@ -8,13 +8,11 @@ from tests.envs.combat.opponents.pictures import (
     DEGREE,
     PARAMS,
     command,
-    firing,
     flown,
     keys,
     picture,
     pilot,
     range_of_enemy,
-    unarmed,
 )
 
 
@@ -29,23 +27,6 @@ def crank_seed(**fixed):
         "half_throttle_range_m": 15e3,
     }
     return pilot("crank_seed", **(original | fixed))
-
-
-@pytest.mark.parametrize(
-    ("range_m", "bearing", "fires"),
-    [
-        (19.9e3, 0.0, True),
-        (18.1e3, 0.0, True),
-        (17.9e3, 0.0, False),
-        (20.1e3, 0.0, False),
-        (19e3, 29.5, True),
-        (19e3, -30.5, False),
-    ],
-)
-def test_it_fires_between_eighteen_and_twenty_kilometres(range_m, bearing, fires):
-    assert command(crank_seed(), picture(bearing, range_m))[2] is fires
-    assert not command(crank_seed(), unarmed(picture(bearing, range_m), 1))[2]
-    assert not command(crank_seed(), firing(picture(bearing, range_m)))[2]
 
 
 @pytest.mark.parametrize(

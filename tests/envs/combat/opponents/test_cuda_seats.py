@@ -11,7 +11,7 @@ from tests.envs.combat.opponents import cuda_seats
 
 @pytest.fixture(scope="module")
 def report():
-    """What the audit found, or a skip where this torch cannot be audited."""
+    """Return the result of the audit, or skip where this torch cannot be audited."""
     return audited(cuda_seats.main)
 
 

@@ -8,7 +8,6 @@ from tests.envs.combat.opponents.pictures import (
     PARAMS,
     bearing_of_enemy,
     command,
-    firing,
     flown,
     incoming,
     keys,
@@ -28,16 +27,6 @@ def phase3(**fixed):
         "fire_cone_rad": 30 * DEGREE,
     }
     return pilot("phase3", **(middle | fixed))
-
-
-@pytest.mark.parametrize(
-    ("range_m", "bearing", "fires"),
-    [(17.9e3, 0.0, True), (18.1e3, 0.0, False), (17.9e3, 30.5, False), (3e3, -29.0, True)],
-)
-def test_it_fires_at_who_is_near_and_in_its_cone(range_m, bearing, fires):
-    assert command(phase3(), picture(bearing, range_m))[2] is fires
-    assert not command(phase3(), firing(picture(bearing, range_m)))[2]
-    assert not command(phase3(), unarmed(picture(bearing, range_m), 1))[2]
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,17 @@ from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.state import initial_state
 from tests.envs.combat.observations.pictures import mirrored
 from tests.envs.combat.opponents.pictures import (
+    DEGREE,
     NAMES,
     PARAMS,
     command,
+    firing,
     flown,
     incoming,
     keys,
     picture,
     pilot,
+    unarmed,
 )
 from tests.envs.combat.sim.duels import env_rows, options, orders, read_yaml, shipped_params
 
@@ -84,8 +87,37 @@ def test_its_commands_are_in_range_and_it_flies_either_seat(name, fight):
     assert (name in ("straight", "pursuit")) == (not fires_ever(opponent))
 
 
+# The options that decide on a shot beside a cone of 30 degrees, and shots (range km, bearing, fired).
+SHOTS = {
+    "crank": (
+        {"fire_fraction": 1.0},
+        [(10, 29.5, 1), (10, -29.5, 1), (10, 30.5, 0), (10, -30.5, 0)],
+    ),
+    "crank_seed": (
+        {"fire_range_m": 20e3, "defend_range_m": 18e3, "fire_pause_s": 10.0},
+        [(19.9, 0, 1), (18.1, 0, 1), (17.9, 0, 0), (20.1, 0, 0), (19, 29.5, 1), (19, -30.5, 0)],
+    ),
+    "phase2": (
+        {"fire_range_m": 25e3},
+        [(24.9, 0, 1), (25.1, 0, 0), (24.9, 29.5, 1), (24.9, -30.5, 0), (3, 0, 1)],
+    ),
+    "phase3": ({"fire_range_m": 18e3}, [(17.9, 0, 1), (18.1, 0, 0), (17.9, 30.5, 0), (3, -29, 1)]),
+}
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_it_fires_in_its_range_and_cone_with_a_missile_while_none_flies(name):
+    options, shots = SHOTS[name]
+    opponent = pilot(name, fire_cone_rad=30 * DEGREE, **options)
+    for range_km, bearing, fired in shots:
+        state = picture(bearing, 1e3 * range_km)
+        assert command(opponent, state)[2] == bool(fired)
+        assert not command(opponent, firing(state))[2]
+        assert not command(opponent, unarmed(state, 1))[2]
+
+
 def fires_ever(opponent):
-    """Whether it shoots at somebody who flies at it from 40 km."""
+    """Return True if it shoots at an aircraft that flies at it from 40 km."""
     _, launches = flown(opponent, picture(0.0, 40e3), 60)
     return any(flag[1].item() for flag in launches)
 

@@ -37,7 +37,7 @@ def crowd(count):
 
 
 def escaped(state, fire, side):
-    """Who of the enemies lives if the pilots fire now and they flee, turning to this side first."""
+    """Return the enemies that live if the pilots fire now and they flee, turning to this side first."""
     turning = torch.ones_like(fire)
     for number in range(75):
         motion = state.aircraft.motion
@@ -103,7 +103,7 @@ def test_it_turns_its_tail_to_a_missile_even_when_it_could_attack():
     )
 
 
-def test_without_its_table_it_says_what_to_do():
+def test_it_is_refused_without_its_table():
     bare = StgRule(
         attack_margin_m=(0.0, 0.0),
         defence_margin_m=(0.0, 0.0),

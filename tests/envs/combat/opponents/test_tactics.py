@@ -25,7 +25,7 @@ from tests.envs.combat.sim.duels import motion_of, opening, orders, shipped_para
 
 
 def view_at(*bearings):
-    """What is seen of somebody at these bearings, in degrees."""
+    """Return the view of aircraft at these bearings, in degrees."""
     angles = torch.tensor(bearings) * DEGREE
     zero, one = torch.zeros_like(angles), torch.ones_like(angles)
     own = Motion(zero, zero, one, zero, 300.0 * one)

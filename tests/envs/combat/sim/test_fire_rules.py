@@ -1,4 +1,4 @@
-"""Who may fire when, what becomes of missiles that give way, and when the fight is over."""
+"""Rules of fire, missiles that give way, and the end of the fight."""
 
 import itertools
 
@@ -78,7 +78,7 @@ def test_recycle_takes_a_free_channel_first_and_then_the_oldest():
     assert rounds([state]) == [1]
 
 
-def test_two_missiles_of_one_age_do_not_both_give_way():
+def test_two_missiles_of_aircraft_age_do_not_both_give_way():
     params = shipped_params(channel_mode="recycle", channels=3)
     state = opening(params, *FAR)
     for channel, age in enumerate((30, 50, 50)):

@@ -1,4 +1,4 @@
-"""What an aircraft sees, against geometry worked out by hand."""
+"""Views of other aircraft and missiles, against geometry worked out by hand."""
 
 import math
 

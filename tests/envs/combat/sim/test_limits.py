@@ -1,4 +1,4 @@
-"""How fast the rudder moves, what the structure bears, and how long a decision is."""
+"""Limits of the rudder and of the load, and the length of a decision."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ ALONE = [(0.0, 0.0, 0.0, 300.0)], [(9e5, 0.0, 0.0, 300.0)]
 
 
 def rudders(params, commands):
-    """Where the rudder of the first aircraft is after each decision."""
+    """Return the rudder of the first aircraft after each decision."""
     state, found = opening(params, *ALONE), []
     for command in commands:
         state, _ = advance(params, state, orders(state, rudder=[command, 0.0]))

@@ -166,7 +166,7 @@ def chord_miss_m(before, after):
 
 @pytest.fixture(scope="module")
 def flown(fight):
-    """How close each missile came in the simulator, when, how fast it was then, and whether it hit."""
+    """Fly every missile in the simulator; its least distance, the time and speed there, and hits."""
     params, state = fight
     miss_m, time_s, speed = torch.full((ROWS,), torch.inf), torch.zeros(ROWS), torch.zeros(ROWS)
     hit = torch.zeros(ROWS, dtype=torch.bool)

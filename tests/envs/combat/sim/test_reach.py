@@ -40,7 +40,7 @@ def arc_then_straight_m(speed, time_s):
 
 
 def ends(speed, time_s, rudder, step_s=0.1):
-    """Where the missile is at time_s after 0, 1, 2, ... steps of turning, for at most 300 degrees."""
+    """Yield the missile at time_s after 0, 1, 2, ... steps of turning, for at most 300 degrees."""
     kind, turning = PARAMS.missile, Vehicle(20.0, 0.0, 0.0, speed)
     for step in range(round(time_s / step_s) + 1):
         airframe, age_s = turning, step * step_s

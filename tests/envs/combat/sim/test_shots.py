@@ -1,4 +1,4 @@
-"""How far a missile reaches: not a matter of the physics step, and what the equations promise."""
+"""The reach of a missile: independent of the physics step, and as the equations promise."""
 
 import torch
 

@@ -189,7 +189,7 @@ def test_few_times_cost_little():
         (five.margin_m, best, 50.0),
     ):
         assert (few >= whole - 0.01).all()
-        counts = whole.abs() < 4000.0  # deep within reach nobody asks how deep
+        counts = whole.abs() < 4000.0  # deep within reach the depth does not matter
         assert counts.sum() > 500
         assert (few - whole)[counts].quantile(0.95) < limit_m
     assert ((five.margin_m < 0.0) != (best < 0.0)).float().mean() < 0.004

@@ -103,7 +103,7 @@ def test_who_names_nobody_or_the_dead_fires_at_the_nearest_of_the_living(request
         action = action._replace(target=torch.full((6, 1), requested, dtype=torch.int32))
     after, _ = advance(params, state, action)
     assert after.missiles.target[0, 0].item() == 5
-    # The last aircraft of the other side asks 0 or 1 too, who live, or the nearest, which is 2.
+    # The last aircraft of the other side names 0 or 1 too, which live, or the nearest, which is 2.
     expected = 2 if requested in (None, -1) else requested
     assert after.missiles.target[5, 0].item() == expected
 

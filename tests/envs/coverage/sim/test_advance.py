@@ -112,7 +112,7 @@ def test_users_and_drones_have_no_order(env, channel):
     torch.testing.assert_close(sinr[0][drones][:, users], sinr[1], atol=1e-3, rtol=0.0)
 
 
-def test_drones_fly_as_told_within_their_box():
+def test_drones_fly_their_commands_within_their_box():
     params = params_of("coverage", "env.sim.num_drones=3", "env.sim.num_users=1")
     start = [[500.0, 500.0, 100.0], [990.0, 5.0, 149.0], [20.0, 500.0, 60.0]]
     state = state_at(params, rows(start), rows([[500.0, 500.0]]))

@@ -42,7 +42,7 @@ def test_more_obstacles_than_the_map_has_are_an_error():
         made(FOREST, range(2), [-1, 3])
 
 
-def test_a_world_that_is_too_dense_says_what_to_lower():
+def test_a_world_that_is_too_dense_names_the_option_to_lower():
     shapes = {"post": dataclasses.replace(SHAPES["post"], diameter_m=(1.0, 1.0))}
     # With so wide a gap all must overlap the first one's cluster, and the second hardly ever does.
     dense = ForestMap(count=50, half_side_m=12.0, gap_m=40.0, shapes=shapes, attempts=100)

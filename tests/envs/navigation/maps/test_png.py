@@ -63,7 +63,7 @@ def test_an_image_with_an_unknown_filter_or_a_broken_stream():
         assert sentence in refused(head + chunk(b"IDAT", packed) + end)
 
 
-def test_an_image_that_unpacks_to_more_than_it_says():
+def test_an_image_that_unpacks_to_more_than_its_header():
     big, small = png(np.zeros((500, 500)), kinds=[0] * 500, parts=1), png(SQUARE)
     start = big.index(b"IDAT") - 4
     head = small[: small.index(b"IDAT") - 4]

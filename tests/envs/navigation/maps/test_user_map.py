@@ -86,7 +86,7 @@ def test_an_image_three_pixels_wide_is_not_taken_for_points(tmp_path):
 def test_height_and_place_of_the_origin_are_added(tmp_path):
     path = saved(tmp_path / "a.npy", np.array([[100, 0]]))
     assert rows(read(path, origin_m=(5.0, 6.0, 0.5))) == [
-        # Even where the file says 0 it is half a metre above the ground now.
+        # Even where the file holds 0 it is half a metre above the ground now.
         [5.0, 5.5, 6.0, 6.5, 0.0, 1.5],
         [5.5, 6.0, 6.0, 6.5, 0.0, 0.5],
     ]
@@ -315,7 +315,7 @@ def test_the_world_of_the_file_is_the_same_for_every_key_and_count(path):
     assert obstacles.cylinders.x.shape == (3, 0)
 
 
-def test_a_map_that_does_not_fit_says_which_option_to_raise(path):
+def test_a_map_that_does_not_fit_names_the_option_to_raise(path):
     key, none = keys([0]), torch.zeros(1, dtype=torch.int64)
     obstacles = user_map(path).make(key, none)
     with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):

@@ -18,7 +18,7 @@ MARGIN_M, PILLAR_M = 0.35, 0.35
 
 
 def make_shield():
-    """That of shield=on."""
+    """Build the shield of shield=on."""
     looking = prediction(
         horizons_s=HORIZONS_S,
         response_s=RESPONSE_S,
@@ -31,7 +31,7 @@ def make_shield():
 
 
 def margin_m(scene, velocity, command):
-    """By how much the mean velocities to the horizons pass everything; and whether that is past doubt."""
+    """Return the margin by which the mean velocities to the horizons pass everything."""
     least = math.inf
     for horizon_s in HORIZONS_S:
         kept = RESPONSE_S / horizon_s * (1.0 - math.exp(-horizon_s / RESPONSE_S))

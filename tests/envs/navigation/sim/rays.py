@@ -8,7 +8,7 @@ INF = math.inf
 
 
 def slab(offset, along, low, high):
-    """Between which distances a ray is between two parallel planes; all rays against all obstacles."""
+    """Distances at which rays enter and leave the space between two planes; all rays, all obstacles."""
     parallel = along == 0.0
     inside = (low <= offset) & (offset <= high)
     step = torch.where(parallel, 1.0, along)

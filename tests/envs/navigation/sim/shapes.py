@@ -30,7 +30,7 @@ def to_segment(p, a, b):
 
 
 def point_gap(p, polygon):
-    """From a point to a convex polygon, which may be a point itself; 0 inside."""
+    """Distance from a point to a convex polygon, which may be a point itself; 0 inside."""
     sides = [side(a, b, p) for a, b in edges(polygon)]
     if min(sides) >= 0.0 and max(sides) > 0.0:
         return 0.0
@@ -42,7 +42,7 @@ def cross(a, b, c, d):
 
 
 def polygon_gap(first, second):
-    """Between two convex polygons; 0 where they overlap."""
+    """Distance between two convex polygons; 0 where they overlap."""
     if any(cross(*one, *other) for one in edges(first) for other in edges(second)):
         return 0.0
     return min(*(point_gap(p, second) for p in first), *(point_gap(p, first) for p in second))
@@ -61,7 +61,7 @@ def cylinder_rows(cylinders, world):
 
 
 def clearance(boxes, cylinders, world, point):
-    """From a point to the nearest obstacle in three dimensions."""
+    """Distance from a point to the nearest obstacle in three dimensions."""
     nearest = math.inf
     for _, (*rectangle, bottom, top) in box_rows(boxes, world):
         level = point_gap(point[:2], corners(*rectangle))
