@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from navrl.run import directory as run_module
+from navrl.run import directory, status
 from navrl.run.directory import RunDirectory, RunDirectoryError
 from navrl.run.environment import CORE_PACKAGES, git_state
 from navrl.storage.files import to_json
@@ -126,7 +126,7 @@ def test_a_full_disk_at_the_end_does_not_hide_the_error(tmp_path, monkeypatch, c
 
     def train():
         with open_run(tmp_path / "run"):
-            monkeypatch.setattr(run_module, "write_atomically", full)
+            monkeypatch.setattr(status, "write_atomically", full)
             raise ValueError("the real one")
 
     with pytest.raises(ValueError, match="the real one"):
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, name):
 
 def test_a_failed_start_gives_the_lock_back(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "describe_environment", lambda device: 1 / 0)
+        patch.setattr(directory, "describe_environment", lambda device: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             open_run(tmp_path / "run")
     with open_run(tmp_path / "run") as run:

@@ -37,7 +37,7 @@ def require_version(rollout: TensorDictBase, version: int) -> None:
 class UpdateGuard:
     """The checks at the end of an update: it refuses foreign rollouts and counts broken iterations."""
 
-    def __init__(self, *, replay_tolerance: float, max_skipped_updates: int) -> None:
+    def __init__(self, replay_tolerance: float, max_skipped_updates: int) -> None:
         self.replay_tolerance, self._max_skipped_updates = replay_tolerance, max_skipped_updates
         self.skipped_in_a_row = 0  # iterations whose gradients were not finite
 

@@ -97,9 +97,7 @@ class PPO:
         )
         self.policy, self.critic = self.policy.to(self.device), self.critic.to(self.device)
         self.gae = GAE(gamma=discount, lmbda=gae_lambda, device=self.device, **_GAE_OPTIONS)
-        self.guard = UpdateGuard(
-            replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
-        )
+        self.guard = UpdateGuard(replay_tolerance, max_skipped_updates)
         self.minibatches = Minibatches(
             num_minibatches=num_minibatches,
             num_epochs=num_epochs,
