@@ -64,9 +64,8 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
     env, agent, collector, curriculum = parts
     run, saver, loggers, rollouts, evaluations = records
     monitor = Monitor(device=env.device, total_frames=plan.total_frames, start_frames=run.frames)
-    stages: deque[int] = deque(
-        maxlen=1 + collector.lag
-    )  # the oldest is that of the rollout's episodes
+    # The oldest is that of the rollout's episodes.
+    stages: deque[int] = deque(maxlen=1 + collector.lag)
     metrics: dict[str, float] = {}
     with profiler_for(plan.cfg.profile, run.path / "profile", env.device, records.note) as profiler:
         for iteration, rollout in enumerate(monitor.timed(collector), plan.done + 1):

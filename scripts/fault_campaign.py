@@ -19,7 +19,7 @@ from tensordict import TensorDict
 import fault_disk
 import fault_kills
 from navrl.storage.checkpoint import load, write_state
-from navrl.storage.container import CorruptFile
+from navrl.storage.header import CorruptFile
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from timing import parser
 

@@ -30,8 +30,7 @@ from tensordict import TensorDict
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
 from navrl.storage.codec import CODECS, FILTERS
-from navrl.storage.container import CorruptFile
-from navrl.storage.header import DTYPES
+from navrl.storage.header import DTYPES, CorruptFile
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from timing import parser
 

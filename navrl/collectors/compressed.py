@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torchrl.envs import EnvBase
 
 from navrl.collectors.lazy_tensor import FRAMES, LazyTensor, RowRange
 from navrl.collectors.stepwise import StepwiseCollector
+from navrl.collectors.sync import CollectorOptions
 from navrl.config.checks import require_number, require_whole
 from navrl.storage.blocks import differing_rows, words_of
 from navrl.storage.codec import compress, decompress
@@ -37,14 +38,11 @@ class CompressedCollector(StepwiseCollector):
     def __init__(
         self,
         *,
-        env: EnvBase,
-        policy: Any,
-        rollout_steps: int,
-        total_frames: int,
-        steps_at_once: int,
         keys: Sequence[str],
         unpacked_share: float,
         threads: int,
+        steps_at_once: int,
+        **options: Unpack[CollectorOptions],
     ) -> None:
         """Compress the observations in `keys`, groups or tensors, also in "next".
 
@@ -52,14 +50,9 @@ class CompressedCollector(StepwiseCollector):
         """
         require_number("collector.unpacked_share", unpacked_share, above=0.0, most=1.0)
         require_whole("collector.threads", threads, 1)
+        env, rollout_steps = options["env"], options["rollout_steps"]
         self._keys = _observation_keys(env, keys)
-        super().__init__(
-            env=env,
-            policy=policy,
-            rollout_steps=rollout_steps,
-            total_frames=total_frames,
-            steps_at_once=steps_at_once,
-        )
+        super().__init__(steps_at_once=steps_at_once, **options)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="lz4")
         self._now = {
             key: CompressedRows(steps=rollout_steps, executor=executor, threads=threads)

@@ -7,13 +7,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.envs import EnvBase
 
-from navrl.collectors.sync import SyncCollector
+from navrl.collectors.sync import CollectorOptions, SyncCollector
 
 
 class PipelinedCollector(SyncCollector):
@@ -26,18 +25,14 @@ class PipelinedCollector(SyncCollector):
     lag = 1
     _final_rollout: TensorDictBase  # TorchRL's buffer for the next rollout
 
-    def __init__(self, *, env: EnvBase, policy: Any, rollout_steps: int, total_frames: int) -> None:
+    def __init__(self, **options: Unpack[CollectorOptions]) -> None:
         self._stopping = threading.Event()
         self._worker = ThreadPoolExecutor(
             1, "collector", torch.set_num_threads, (torch.get_num_threads(),)
         )
-        self._learner = policy
-        super().__init__(
-            env=env,
-            policy=copy.deepcopy(policy).requires_grad_(False),
-            rollout_steps=rollout_steps,
-            total_frames=total_frames,
-        )
+        self._learner = options["policy"]
+        private = copy.deepcopy(self._learner).requires_grad_(False)
+        super().__init__(**{**options, "policy": private})
         self.interruptor = SimpleNamespace(collection_stopped=self._stopping.is_set)
         self._spare: TensorDictBase = self._final_rollout.clone()
         self._fresh = super().iterator()

@@ -1,12 +1,11 @@
 """collector=stepwise: collect a few steps at a time, so that a rollout is not in memory twice."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Unpack
 
 from tensordict import TensorDictBase
-from torchrl.envs import EnvBase
 
-from navrl.collectors.sync import SyncCollector
+from navrl.collectors.sync import CollectorOptions, SyncCollector
 from navrl.collectors.tensor_memory import TensorMemory
 from navrl.config.checks import require_whole
 
@@ -17,20 +16,14 @@ class StepwiseCollector(SyncCollector):
     The frames are those of SyncCollector, bit for bit.
     """
 
-    def __init__(
-        self,
-        *,
-        env: EnvBase,
-        policy: Any,
-        rollout_steps: int,
-        total_frames: int,
-        steps_at_once: int,
-    ) -> None:
+    def __init__(self, *, steps_at_once: int, **options: Unpack[CollectorOptions]) -> None:
         """Collect at most `steps_at_once` steps at a time: the largest number that divides the rollout."""
+        rollout_steps = options["rollout_steps"]
         require_whole("rollout_steps", rollout_steps, 1)
         require_whole("collector.steps_at_once", steps_at_once, 1)
         at_once = max(n for n in range(1, steps_at_once + 1) if rollout_steps % n == 0)
-        super().__init__(env=env, policy=policy, rollout_steps=at_once, total_frames=total_frames)
+        options["rollout_steps"] = at_once
+        super().__init__(**options)
         self._steps, self._pieces = rollout_steps, rollout_steps // at_once
         self._memory: TensorMemory | None = None
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
@@ -10,6 +10,15 @@ from torchrl.data import Composite
 from torchrl.envs import EnvBase
 
 from navrl.config.checks import require_whole
+
+
+class CollectorOptions(TypedDict):
+    """The arguments that every collector receives from the run."""
+
+    env: EnvBase
+    policy: Any
+    rollout_steps: int
+    total_frames: int
 
 
 class SyncCollector(Collector):

@@ -26,8 +26,8 @@ from navrl.storage.checkpoint import (
     write_state,
 )
 from navrl.storage.compare import Difference, describe, differing, leaves
-from navrl.storage.container import CorruptFile
 from navrl.storage.find import OUTPUTS, find, find_files
+from navrl.storage.header import CorruptFile
 
 _EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
   navrl checkpoint show latest --depth 2         the contents of the newest one

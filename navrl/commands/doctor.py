@@ -221,9 +221,8 @@ def check_compiler() -> Check:
 def check_conf() -> list[Check]:
     """Check that conf/ is found, and report the mode of wandb."""
     try:
-        from navrl.config.compose import (
-            conf_dir,  # needs Hydra, whose absence is a line of this table
-        )
+        # Needs Hydra, whose absence is a line of this table.
+        from navrl.config.compose import conf_dir
 
         conf = conf_dir()
     except (ImportError, OSError) as error:

@@ -17,10 +17,9 @@ from navrl.config.command import run_plain
 from navrl.config.command_line import Action, add_actions, command_parser
 from navrl.loggers.format import printable
 from navrl.loggers.format import size as size_text
-from navrl.storage.container import CorruptFile
 from navrl.storage.files import write_atomically
 from navrl.storage.find import OUTPUTS, find_files
-from navrl.storage.header import Header
+from navrl.storage.header import CorruptFile, Header
 from navrl.storage.rollouts import load_rollout, rollout_files, rollout_header
 
 _EXAMPLES = """  navrl rollouts ls                                       those of the newest run

@@ -72,9 +72,8 @@ def _complete(
 ) -> None:
     """Add options that are newer than the run; within env and agent if these are the same ones."""
     same = [group for group in ("env", "agent") if choices.get(group) == chosen.get(group)]
-    same = [
-        group for group in same if OmegaConf.is_dict(config.get(group))
-    ]  # in an untrusted file it may be anything
+    # In an untrusted file a group may be anything.
+    same = [group for group in same if OmegaConf.is_dict(config.get(group))]
     absent = [str(key) for key in composed.keys() - config.keys() - chosen.keys()]
     for group in same:
         absent += _newer(_plain(config[group]), _plain(composed[group]), group)

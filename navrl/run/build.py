@@ -60,9 +60,8 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     make_curriculum = build(cfg.curriculum, from_checkpoint=untrusted)
     curriculum = make_curriculum(env=env, agent=agent, measure=partial(_measure_gate, cfg, agent))
     allow_lag(cfg, agent)
-    if (
-        saved is not None
-    ):  # before the run is opened: a checkpoint that does not fit changes nothing
+    # Before the run is opened: a checkpoint that does not fit changes nothing.
+    if saved is not None:
         load_agent(agent, saved, plan.origin)
     return env, agent, curriculum
 
@@ -190,9 +189,7 @@ def install_opponent(env: Env) -> None:
                 f"with {env.team_size}"
             )
         with open_dict(cfg):
-            cfg.opponent = group_option(
-                "opponent", "straight"
-            )  # specs need an env with any opponent
+            cfg.opponent = group_option("opponent", "straight")  # specs need an env with any
             cfg.device = str(env.device)
         own_env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
         policy: Any = load_policy(cfg, state, own_env)

@@ -168,10 +168,8 @@ class AsyncEvaluations(Evaluations):
         self._requests: deque[_Request] = deque()  # the first one may be under way
         self._ready = False
         self._pipe, theirs = Pipe()
-        with (
-            theirs,
-            _blocked(_SIGNALS),
-        ):  # inherited: when this process ends is the loop's to decide
+        # Inherited: the loop decides when this process ends.
+        with theirs, _blocked(_SIGNALS):
             command = [sys.executable, "-c", _WORKER, str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL

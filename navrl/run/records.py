@@ -61,9 +61,8 @@ class Records(NamedTuple):
     def write(self, state: State, *, score: float | None, stage: int, last: bool) -> None:
         """Save the state; unless it is the last one, a full disk costs a checkpoint and not the run."""
         try:
-            if (
-                last
-            ):  # there is no hurry any more: the queue is empty, whatever checkpoint.when_full says
+            # There is no hurry any more: the queue is empty, whatever checkpoint.when_full says.
+            if last:
                 self._wait_for_saves()
             self.saver.save(state, frames=state["frames"], score=score, stage=stage)
             if last:

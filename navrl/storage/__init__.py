@@ -2,8 +2,8 @@
 
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.checkpoint import load
-from navrl.storage.container import CorruptFile
 from navrl.storage.find import find
+from navrl.storage.header import CorruptFile
 from navrl.storage.rollouts import NullRollouts, RolloutStorage, load_rollout
 from navrl.storage.saver import CheckpointSaver, NullSaver
 

@@ -10,20 +10,18 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
 from navrl.config.checks import require_choice, require_whole
 from navrl.storage.checkpoint import FlatState, checkpoint_name, flatten_state
-from navrl.storage.saver import CheckpointSaver, SaveFailed
+from navrl.storage.saver import CheckpointSaver, SaveFailed, SaverOptions
 
 WHEN_FULL = ("wait", "drop_oldest", "fail")
-_NICENESS = (
-    5  # leaves it a third of a core that others want too: training goes first, and saves still end
-)
+# Leaves it a third of a core that others want too: training goes first, and saves still end.
+_NICENESS = 5
 _PATIENCE_S = 1.0  # for the file under way when the process is to end at once
 _LOG = logging.getLogger(__name__)
 
@@ -63,37 +61,18 @@ class _Job(NamedTuple):
     snapshot: Snapshot  # with the memory of the state's tensors
 
 
-class AsyncSaver:
-    """A CheckpointSaver with a queue and a thread before it.
+class AsyncSaver(CheckpointSaver):
+    """A CheckpointSaver with a queue and a thread before its `write`.
 
     A snapshot belongs to the caller while it is filled, then to the queue, then to the thread while it is
     written, and then it is free again. There is one more than the queue has places. A save that failed raises
     in the next call.
     """
 
-    def __init__(
-        self,
-        *,
-        directory: Path,
-        keep_last: int,
-        keep_best: int,
-        save_every: int,
-        on_error: str,
-        compress: bool,
-        queue_size: int,
-        when_full: str,
-    ) -> None:
+    def __init__(self, *, queue_size: int, when_full: str, **options: Unpack[SaverOptions]) -> None:
         require_whole("checkpoint.queue_size", queue_size, 1)
         require_choice("checkpoint.when_full", when_full, WHEN_FULL)
-        self._writer = CheckpointSaver(
-            directory=directory,
-            keep_last=keep_last,
-            keep_best=keep_best,
-            save_every=save_every,
-            on_error=on_error,
-            compress=compress,
-        )
-        self.directory, self.on_error = self._writer.directory, on_error
+        super().__init__(**options)
         self.when_full, self.dropped, self.failed = when_full, 0, 0
         self._changed = threading.Condition()
         self._free = [Snapshot() for _ in range(queue_size + 1)]
@@ -105,18 +84,9 @@ class AsyncSaver:
         self._seconds = {"time/save_snapshot": 0.0, "time/save_wait": 0.0}
 
     @property
-    def saved_frames(self) -> int | None:
-        """Frames of the newest checkpoint that is intact and durable."""
-        return self._writer.saved_frames
-
-    @property
     def pending(self) -> int:
         """The number of saves that are not on the disk yet."""
         return len(self._waiting) + self._writing
-
-    def due(self, iteration: int) -> bool:
-        """Return whether to save after this iteration; the first one has number 1."""
-        return self._writer.due(iteration)
 
     def save(
         self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
@@ -172,15 +142,7 @@ class AsyncSaver:
         """End at once: only the file under way may still be finished."""
         self._end(drop=True, timeout_s=_PATIENCE_S)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.close()
         elif isinstance(error, Exception):
@@ -242,7 +204,7 @@ class AsyncSaver:
         while (job := self._next()) is not None:
             failure: Exception | None = None
             try:
-                self._writer.write(job.state, threads=1)
+                self.write(job.state, threads=1)
             except Exception as error:  # noqa: BLE001 (the next call raises any error)
                 failure = error
             with self._changed:

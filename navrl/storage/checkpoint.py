@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from navrl.storage import container, tree
-from navrl.storage.container import CorruptFile, ForeignFile
 from navrl.storage.files import write_atomically
+from navrl.storage.header import CorruptFile, ForeignFile
 
 LATEST = "latest"
 BEST = "best"

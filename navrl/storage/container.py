@@ -37,7 +37,6 @@ from navrl.storage.header import (
     PREFIX_BYTES,
     Block,
     CorruptFile,
-    ForeignFile,
     Header,
     Row,
     aligned_gap,
@@ -45,8 +44,6 @@ from navrl.storage.header import (
     parse,
     parse_prefix,
 )
-
-__all__ = ["MAX_BYTES", "CorruptFile", "ForeignFile", "read", "read_digest", "read_header", "write"]
 
 MAX_BYTES = 16 << 30  # of a file, and of its tensors in memory, by default
 

@@ -14,9 +14,8 @@ from navrl.storage.checkpoint import (
     verify_or_warn,
 )
 
-OUTPUTS = Path(
-    "outputs"
-)  # of this working directory; runs go there unless hydra.run.dir says otherwise
+# Of this working directory; runs go there unless hydra.run.dir says otherwise.
+OUTPUTS = Path("outputs")
 _FOLDER = "checkpoints"
 # outputs/<run>, <env>-<agent>/<run>, and sweeps
 _DEPTHS = ("*", "*/*", "*/*/*")

@@ -8,9 +8,8 @@ from tensordict import TensorDict, TensorDictBase
 
 from navrl.config.checks import require_flag, require_whole
 from navrl.storage import container
-from navrl.storage.container import CorruptFile
 from navrl.storage.files import delete_temporaries, make_directory
-from navrl.storage.header import Header
+from navrl.storage.header import CorruptFile, Header
 from navrl.storage.rollout_format import KIND, Key, check_meta, needed_tensors, pack, unpack
 
 _NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")

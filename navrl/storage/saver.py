@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from navrl.config.checks import require_choice, require_flag, require_whole
 from navrl.storage.checkpoint import (
@@ -19,8 +18,8 @@ from navrl.storage.checkpoint import (
     write_flat,
     write_pointer,
 )
-from navrl.storage.container import CorruptFile
 from navrl.storage.files import delete_temporaries, make_directory
+from navrl.storage.header import CorruptFile
 
 ON_ERROR = ("continue", "stop")
 
@@ -29,34 +28,70 @@ class SaveFailed(OSError):  # noqa: N818 (the name is clear without a suffix)
     """A checkpoint that was not written; those before it are untouched."""
 
 
-class CheckpointSaver:
+class SaverOptions(TypedDict):
+    """The options of every saver that writes."""
+
+    directory: Path
+    keep_last: int  # the newest checkpoints that stay
+    keep_best: int  # and the best ones, by stage and score
+    save_every: int  # iterations
+    on_error: str  # for the caller, about a save that fails
+    compress: bool
+
+
+class NullSaver:
+    """A saver for runs that leave no checkpoint; the others inherit what they need not do."""
+
+    on_error = "continue"
+
+    def __init__(self, *, directory: Path) -> None:
+        self.directory = Path(directory)
+
+    @property
+    def saved_frames(self) -> int | None:
+        """Return the frames of the newest checkpoint that is intact and durable; None without one."""
+        return None
+
+    def due(self, iteration: int) -> bool:
+        """Return whether to save after this iteration; the first one has number 1."""
+        return False
+
+    def save(
+        self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
+    ) -> Path | None:
+        """Do nothing."""
+        return None
+
+    def metrics(self) -> dict[str, float]:
+        """Return the costs of saving that its caller does not see: none."""
+        return {}
+
+    def flush(self) -> None:
+        """Do nothing: every save has finished when it returns."""
+
+    def close(self) -> None:
+        """Do nothing: every save has finished when it returns."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close()
+
+
+class CheckpointSaver(NullSaver):
     """A saver that writes in the caller's thread, and is the only writer of its directory."""
 
-    def __init__(
-        self,
-        *,
-        directory: Path,
-        keep_last: int,
-        keep_best: int,
-        save_every: int,
-        on_error: str,
-        compress: bool,
-    ) -> None:
-        """Keep the newest and, by stage and score, the best; `save_every` counts iterations.
-
-        The caller decides by `on_error` about a save that fails.
-        """
-        require_choice("checkpoint.on_error", on_error, ON_ERROR)
-        require_flag("checkpoint.compress", compress)
-        require_whole("checkpoint.keep_last", keep_last, 1)
-        require_whole("checkpoint.keep_best", keep_best, 0)
-        require_whole("checkpoint.save_every", save_every, 1)
-        self.directory = Path(directory)
-        self.keep_last = keep_last
-        self.keep_best = keep_best
-        self.save_every = save_every
-        self.on_error = on_error
-        self.compress = compress
+    def __init__(self, **options: Unpack[SaverOptions]) -> None:
+        require_choice("checkpoint.on_error", options["on_error"], ON_ERROR)
+        require_flag("checkpoint.compress", options["compress"])
+        require_whole("checkpoint.keep_last", options["keep_last"], 1)
+        require_whole("checkpoint.keep_best", options["keep_best"], 0)
+        require_whole("checkpoint.save_every", options["save_every"], 1)
+        super().__init__(directory=options["directory"])
+        self.keep_last, self.keep_best = options["keep_last"], options["keep_best"]
+        self.save_every, self.compress = options["save_every"], options["compress"]
+        self.on_error = options["on_error"]
         make_directory(self.directory)
         delete_temporaries(self.directory)
         # Damaged files do not count, else an intact one would be deleted to keep them.
@@ -66,11 +101,11 @@ class CheckpointSaver:
 
     @property
     def saved_frames(self) -> int | None:
-        """Frames of the newest checkpoint that is intact and durable."""
+        """Return the frames of the newest checkpoint that is intact and durable."""
         return max((info.frames for info in list(self._saved.values())), default=None)
 
     def due(self, iteration: int) -> bool:
-        """Return whether to save after this iteration; the first one has number 1."""
+        """Return whether to save after this iteration: every `save_every`-th."""
         return iteration > 0 and iteration % self.save_every == 0
 
     def save(
@@ -93,27 +128,6 @@ class CheckpointSaver:
             self._point_to_best(ranking[0])
         self._prune({name, *ranking[: max(self.keep_best, 1)]})
         return path
-
-    def metrics(self) -> dict[str, float]:
-        """Return nothing: a save is over when it returns, so the caller sees all of it."""
-        return {}
-
-    def flush(self) -> None:
-        """Do nothing: every save has finished when it returns."""
-
-    def close(self) -> None:
-        """Do nothing: every save has finished when it returns."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ranking(self) -> list[str]:
         """Return the names of the scored checkpoints, best first; of equal ranks the newer one leads."""
@@ -147,38 +161,3 @@ def _read_back(path: Path, info: CheckpointInfo, threads: int | None) -> None:
     except CorruptFile as error:
         path.unlink(missing_ok=True)
         raise SaveFailed(f"not what was written: {error}") from error
-
-
-class NullSaver:
-    """A saver for runs that leave no checkpoint."""
-
-    on_error = "continue"
-    saved_frames = None
-
-    def __init__(self, *, directory: Path) -> None:
-        self.directory = Path(directory)
-
-    def due(self, iteration: int) -> bool:
-        """Return False."""
-        return False
-
-    def save(
-        self, state: Mapping[str, Any], *, frames: int, score: float | None, stage: int = 0
-    ) -> None:
-        """Do nothing."""
-
-    def metrics(self) -> dict[str, float]:
-        """Return nothing."""
-        return {}
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""

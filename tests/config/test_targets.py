@@ -1,10 +1,14 @@
 """A configuration builds our own classes and nothing else; mistakes are one sentence."""
 
 import functools
+import importlib
+import pkgutil
 
 import pytest
 from omegaconf import OmegaConf
 
+from navrl.config import build as build_module
+from navrl.config.build import is_ours
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build, compose
 
@@ -159,3 +163,20 @@ def test_a_target_of_another_version_in_a_checkpoint_says_so(target):
     reason = "saved by another version; use that version" if package != "sim" else "may not build"
     with pytest.raises(ConfigError, match=f"^'config._target_' names '{target}'.*{reason}"):
         build({"_target_": target, "_partial_": True}, from_checkpoint=True)
+
+
+def test_the_allow_list_holds_nothing_but_our_own_classes_and_functions():
+    offered = [
+        getattr(module, name)
+        for package in build_module._SIMULATION | build_module._RECORDING
+        for info in pkgutil.walk_packages(
+            importlib.import_module(f"navrl.{package}").__path__, f"navrl.{package}."
+        )
+        for module in [importlib.import_module(info.name)]
+        for name in getattr(module, "__all__", ())
+    ]
+    assert len(offered) > 50
+    foreign = [item for item in offered if not is_ours(getattr(item, "__module__", ""))]
+    assert not foreign
+    with pytest.raises(ConfigError, match="does not export"):  # it would write any file
+        build({"_target_": "navrl.storage.container.write", "_partial_": True})

@@ -11,8 +11,8 @@ from torch import Tensor
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
 from navrl.storage.codec import FILTERS, LZ4, apply_filter, undo_filter
-from navrl.storage.container import CorruptFile, read, read_header, write
-from navrl.storage.header import DTYPES
+from navrl.storage.container import read, read_header, write
+from navrl.storage.header import DTYPES, CorruptFile
 from tests.storage import independent_reader
 from tests.storage.test_container import assert_same
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from navrl.storage import container
-from navrl.storage.container import CorruptFile, read, write
-from navrl.storage.header import DTYPES
+from navrl.storage.container import read, write
+from navrl.storage.header import DTYPES, CorruptFile
 
 
 def small_tensors() -> dict[str, Tensor]:

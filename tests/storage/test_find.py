@@ -14,8 +14,8 @@ from torch import nn
 from navrl.run.records import rng_state, set_rng_state
 from navrl.storage import container
 from navrl.storage.checkpoint import CheckpointMismatch, check_fits, load
-from navrl.storage.container import CorruptFile
 from navrl.storage.find import CheckpointNotFound, find
+from navrl.storage.header import CorruptFile
 from navrl.storage.saver import CheckpointSaver
 
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from navrl.storage import container
-from navrl.storage.container import CorruptFile, read
-from navrl.storage.header import MAGIC, MAX_HEADER_BYTES, MAX_TENSORS
+from navrl.storage.container import read
+from navrl.storage.header import MAGIC, MAX_HEADER_BYTES, MAX_TENSORS, CorruptFile
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from navrl.storage import container
-from navrl.storage.container import CorruptFile
+from navrl.storage.header import CorruptFile
 from navrl.storage.rollouts import NullRollouts, RolloutStorage, load_rollout, rollout_files
 
 

@@ -11,8 +11,8 @@ import torch
 from navrl.storage import container
 from navrl.storage import saver as saver_module
 from navrl.storage.checkpoint import load
-from navrl.storage.container import CorruptFile
 from navrl.storage.find import find
+from navrl.storage.header import CorruptFile
 from navrl.storage.saver import CheckpointSaver, NullSaver, SaveFailed
 
 

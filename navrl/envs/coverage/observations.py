@@ -17,9 +17,8 @@ from navrl.envs.coverage.sim.params import CoverageParams
 # A configuration may name these.
 __all__ = ["Histogram", "Raw", "Relative"]
 
-_EXACT = (
-    256.0  # parts are multiples of its inverse squared, so that sums of them are exact in any order
-)
+# Parts are multiples of its inverse squared, so that sums of them are exact in any order.
+_EXACT = 256.0
 
 READS = CoverageParams  # the constants that these observations need
 _AXES = 3

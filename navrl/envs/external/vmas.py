@@ -123,8 +123,10 @@ class VmasTeamEnv(EnvBase):
         """Use generators of this env inside the context, so that an evaluation does not change training."""
         shared = self._global_random_state
         others, shared[:] = [*shared], self._random_state
-        yield
-        self._random_state, shared[:] = [*shared], others
+        try:
+            yield
+        finally:
+            self._random_state, shared[:] = [*shared], others
 
     def runtime_state(self) -> dict[str, Any]:
         """Return nothing, because the simulator cannot be saved."""

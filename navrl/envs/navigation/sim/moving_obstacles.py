@@ -80,9 +80,8 @@ _LEAST_M = 1e-6  # a shorter way has no direction
 # Steps of the additive sequence whose points lie farthest apart in a square, for any number of points: the
 # powers of 1 / 1.3247, the root of x^3 = x + 1. The third is the golden section, for the height.
 _SPREAD = (0.7548776662466927, 0.5698402909980532, 0.6180339887498949)
-_SPREAD_MODES = (
-    0.41421356237309515  # fraction of the square root of 2, unrelated to the steps above
-)
+# The fraction of the square root of 2, unrelated to the steps above.
+_SPREAD_MODES = 0.41421356237309515
 # The same for the five draws of a step: powers of 1 / 1.1347, the root of x^6 = x + 1.
 _SPREAD_DRAWS = (
     0.8812714616335696,
