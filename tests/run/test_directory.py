@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from navrl.run import directory, status
+from navrl.run import directory
+from navrl.run import status as status_file
 from navrl.run.directory import RunDirectory, RunDirectoryError
 from navrl.run.environment import CORE_PACKAGES, git_state
 from navrl.storage.files import to_json
@@ -126,7 +127,7 @@ def test_a_full_disk_at_the_end_does_not_hide_the_error(tmp_path, monkeypatch, c
 
     def train():
         with open_run(tmp_path / "run"):
-            monkeypatch.setattr(status, "write_atomically", full)
+            monkeypatch.setattr(status_file, "write_atomically", full)
             raise ValueError("the real one")
 
     with pytest.raises(ValueError, match="the real one"):
