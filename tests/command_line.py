@@ -18,8 +18,8 @@ from hydra.core.global_hydra import GlobalHydra
 from navrl.cli import COMMANDS
 
 _TIMEOUT_S = 120.0
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(
+forks = multiprocessing.get_context("forkserver")
+forks.set_forkserver_preload(
     [*(command.module for command in COMMANDS.values()), "wandb.sdk.launch.inputs.internal"]
 )
 
@@ -51,7 +51,7 @@ def process(
     with tempfile.TemporaryDirectory() as place:
         written = Path(place, "stdout"), Path(place, "stderr")
         what = (main, arguments, folder, environment or {}, written)
-        child = _forks.Process(target=_run, args=what)
+        child = forks.Process(target=_run, args=what)
         child.start()
         child.join(_TIMEOUT_S)
         child.kill()

@@ -124,21 +124,6 @@ def test_options_of_the_env_stand_among_the_others(evaluate):
         assert json.load(file)["env"] == "navigation"
 
 
-@pytest.mark.parametrize(
-    ("argument", "sentence"),
-    [
-        ("latest", "Cannot read 'latest'; did you mean 'checkpoint=latest'?"),
-        ("checkpoint=lastest", "did you mean 'latest'?"),
-        ("checkpoint=scripted:league", "Unknown scripted policy 'league'; available: crank, "),
-        ("checkpoint=scripted:greedy", "'greedy' is at home in env=navigation"),
-    ],
-)
-def test_what_cannot_be_meant_gets_a_hint(evaluate, argument, sentence):
-    code, printed = evaluate(argument, "num_episodes=1")
-    assert code == 2
-    assert sentence in printed.err
-
-
 def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
     arguments = ("checkpoint=scripted:straight", "opponent=crank", "num_episodes=20", "seed=3")
     code, printed = evaluate(*arguments, "output=result.json", COARSE)
@@ -168,18 +153,17 @@ def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["checkpoint=scripted:crnk"], "Unknown scripted policy 'crnk'"),
-        (["checkpoint=nowhere"], "'nowhere'"),
-        (["checkpoint=scripted:crank", "opponent=cranky"], "did you mean 'crank'?"),
+        (["latest"], "Cannot read 'latest'; did you mean 'checkpoint=latest'?"),
+        (["checkpoint=lastest"], "did you mean 'latest'?"),
+        (["checkpoint=scripted:league"], "Unknown scripted policy 'league'; available: crank, "),
+        (["checkpoint=scripted:greedy"], "'greedy' is at home in env=navigation"),
         (["checkpoint=scripted:crank", "num_episodes=0"], "change num_episodes"),
-        (["checkpoint=scripted:crank", "num_episodes=many"], "change num_episodes"),
         (["checkpoint=scripted:crank", "deterministic=maybe"], "expected true or false"),
         (
             ["checkpoint=scripted:crank", "opponent=checkpoint:mine"],
             "opponent.checkpoint = mine: no",
         ),
         (["checkpoint=scripted:crank", "output=no/such/folder.json"], "change output"),
-        (["checkpoint=scripted:crank", "env.sim.chanels=2"], "did you mean 'env.sim.channels'?"),
         (["num_epsiodes=3"], "did you mean 'num_episodes'?"),
         (["checkpont=latest"], "did you mean 'checkpoint'?"),
     ],

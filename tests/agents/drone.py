@@ -45,11 +45,7 @@ def make_drone_rollout(agent, num_envs=NUM_ENVS, steps=STEPS, *, reward=4.4):
     terminated = torch.rand(*shape, 1) < 0.1
     truncated = (torch.rand(*shape, 1) < 0.1) & ~terminated
     upcoming = seen[:, 1:].clone().set("reward", reward + torch.randn(*shape, 1))
-    flags = {
-        "terminated": terminated,
-        "truncated": truncated,
-        "done": terminated | truncated,
-    }
+    flags = {"terminated": terminated, "truncated": truncated, "done": terminated | truncated}
     rollout["next"] = upcoming.update(flags)
     return rollout.set_non_tensor("policy_version", agent.policy.version)
 

@@ -30,7 +30,7 @@ def test_everything_is_drawn_within_the_width(show, report, phone):
     assert page.inner_text("#title") == "6 runs of alice_and_bob with hmasd and mappo"
     titles = page.locator("h2").all_inner_texts()
     assert titles == [
-        *("Final evaluation", "Learning", "Reward", "Skills", "Rollouts", "Performance", "Runs"),
+        *("Final evaluation", "Learning", "Reward", "Skills", "Rollouts", "Performance", "Runs")
     ]
     seen = page.locator("figure.card:visible")
     assert seen.count() >= 10

@@ -73,9 +73,4 @@ def main() -> dict:
         update = {"events": recorder.events, "operations": sorted(recorder.operations)}
         step = captured(recorder, env, rollout)
     devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
-    return {
-        "collection": collection,
-        "update": update,
-        "step": step,
-        "devices": devices,
-    }
+    return {"collection": collection, "update": update, "step": step, "devices": devices}

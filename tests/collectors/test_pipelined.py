@@ -72,14 +72,6 @@ def test_it_is_a_queue_with_delayed_weights(learner, make_pipeline, make_collect
         assert torch.equal(agent.policy.state_dict()[key], weight)
 
 
-def test_the_lag_is_one_and_every_rollout_is_proved(learner, make_pipeline):
-    env, agent = learner()
-    metrics, rollouts = learn(agent, make_pipeline(env, agent.policy))
-    assert [rollout.get_non_tensor("policy_version") for rollout in rollouts] == [0, 0, 1, 2]
-    assert [each["sync/lag"] for each in metrics] == [0.0, 1.0, 1.0, 1.0]
-    assert max(each["sync/replay_error"] for each in metrics) < 1e-5
-
-
 def test_no_buffer_is_written_while_it_is_learned_from(learner, make_pipeline):
     env, agent = learner()
     _, rollouts = learn(agent, make_pipeline(env, agent.policy))

@@ -135,12 +135,10 @@ ALPHA = "actor.module.0.module.alpha_layer.weight"
     ("content", "complaint"),
     [
         (lambda: b"hello " * 99, "was not written by torch.save; expected the .pt file that NavRL"),
-        (lambda: saved(published_weights())[:9999], "was not written by torch.save"),
         (lambda: pickle.dumps(_Code()), "was not written by torch.save"),
         (other_archive, "cannot be read as a file of torch.save"),
         (damaged, "is damaged: the checksum of archive/data/"),
         (lambda: saved({"code": _Code()}), "holds pickled code or objects, which are refused"),
-        (lambda: saved([torch.zeros(3)]), "holds no dictionary of tensors"),
         (
             lambda: changed(**{ALPHA: None, "gae.gamma": None}),
             f"lacks {ALPHA}, gae.gamma; expected the network that NavRL publishes",
@@ -154,10 +152,6 @@ ALPHA = "actor.module.0.module.alpha_layer.weight"
         (
             lambda: changed(**{ALPHA: torch.zeros(2, 256)}),
             f"has another shape or dtype of {ALPHA} (float32 [2, 256], expected float32 [3, 256])",
-        ),
-        (
-            lambda: changed(**{ALPHA: torch.zeros(3, 256, dtype=torch.float16)}),
-            "(float16 [3, 256], expected float32 [3, 256])",
         ),
     ],
 )

@@ -76,7 +76,7 @@ def test_several_runs_are_reported_where_one_is_told(tmp_path):
     runs = [str(write_run(tmp_path / name / "same", agent="ppo")) for name in ("a", "b")]
     assert main([*runs, runs[0], "--output", "both"]) == 0
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
-        *("episodes.csv", "iterations.csv", "report.html", "reward_components.csv"),
+        *("episodes.csv", "iterations.csv", "report.html", "reward_components.csv")
     ]
     assert {row["run"] for row in table(tmp_path / "both/iterations.csv")} == {"a/same", "b/same"}
     assert main(runs) == 0

@@ -5,15 +5,12 @@ import math
 import os
 import resource
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.command_line import process
 
 
 def log_rows(logger, iterations):
@@ -138,15 +135,13 @@ def test_summary_is_a_file_of_its_own(tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text()) == {"eval/win": None}
 
 
+def log_and_die():
+    """Log 80 rows into the current folder, then get SIGKILL."""
+    logger = JsonlLogger(directory=Path())
+    log_rows(logger, range(80))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_killed_process_loses_at_most_one_record(tmp_path):
-    script = (
-        "import os, pathlib, signal, sys\n"
-        "from navrl.loggers.jsonl import JsonlLogger\n"
-        "logger = JsonlLogger(directory=pathlib.Path(sys.argv[1]))\n"
-        "for i in range(80):\n"
-        "    logger.log({'a': 1.0}, iteration=i, frames=i)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert process(log_and_die, folder=tmp_path).returncode == -signal.SIGKILL
     assert [row["iteration"] for row in rows(tmp_path / "metrics.jsonl")] == list(range(80))

@@ -111,23 +111,6 @@ def test_every_stage_resumes_bit_for_bit(here, stop_after):
     assert rows(name) == rows("whole")
 
 
-def test_gates_change_no_bit_of_the_run(here):
-    """Train in the league from the start, with an evaluated gate every iteration and without any."""
-    only = ("~curriculum.lessons.first", "~curriculum.lessons.second", "total_frames=640")
-    gate = "+curriculum.lessons.play.gate.at_least.win=1.0"
-    for name, check_every in (("asked", 1), ("left_alone", 1000)):
-        chosen = (f"curriculum.check_every={check_every}", gate, "console=none")
-        assert train(name, *TINY, *only, *chosen) == 0
-    one, two = state_of("asked"), state_of("left_alone")
-    assert differences(one.pop("config"), two.pop("config")) == ["/curriculum/check_every"]
-    assert differences(one, two) == []
-    asked, silent = rows("asked"), rows("left_alone")
-    assert [row.pop("curriculum/win") for row in asked] != []
-    assert asked == silent
-    assert silent[-1]["league/snapshots"] == 2.0
-    assert silent[-1]["episode/count"] > 0.0
-
-
 def test_the_console_says_which_lesson_it_is(here, capsys):
     assert train("told", *TINY, "total_frames=640", "console=lines") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -192,16 +175,6 @@ AIM = "curriculum.lessons.aim"
             ["curriculum=league", "reward=standard"],
             "lessons.league.reward names 'draw'; expected some",
         ),
-        (["curriculum=cold_strat"], "did you mean 'cold_start'?"),
-        (["curriculum=cold_start", f"{AIM}.scenarios.rear=0"], f"change {AIM}.scenarios"),
-        (["curriculum=cold_start", f"+{AIM}.opponents.ace=1"], f"{AIM}.opponents names 'ace'"),
-        (["curriculum=cold_start", f"{AIM}.gate.at_least.kill=95"], "expected a rate from 0 to 1"),
-        (["curriculum=cold_start", f"{AIM}.opponents=5"], f"change {AIM}.opponents"),
-        (
-            ["curriculum=cold_start", "curriculum.self_play.pool_share=2"],
-            "what latest_share leaves",
-        ),
-        (["curriculum=cold_start", "curriculum.check_every=0"], "change curriculum"),
         (["eval_scenario=nowhere"], "Unknown scenario 'nowhere'; available: "),
         (
             ["opponent=checkpoint"],
@@ -262,12 +235,3 @@ def test_a_checkpoint_from_before_there_were_curricula_says_so(here, capsys):
         "navrl: error: old.ckpt holds no curriculum; expected a run of this version"
     )
     assert files("outputs") == before
-
-
-def test_a_strangers_curriculum_builds_no_logger(here, capsys):
-    state = load(find("whole", Path("outputs")))
-    state["config"]["curriculum"]["_target_"] = "navrl.loggers.WandbLogger"
-    write_state(Path("hostile.ckpt"), state, frames=state["frames"], score=None)
-    assert command(navrl.train.main, "resume=hostile.ckpt", "total_frames=2048") == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "'curriculum._target_' names 'navrl.loggers.WandbLogger'" in line

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from navrl.run import status as status_file
 from navrl.run.directory import RunDirectory, RunDirectoryError
 from navrl.run.environment import CORE_PACKAGES, git_state
 from navrl.storage.files import to_json
+from tests.command_line import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,11 +53,6 @@ def test_a_first_start_is_described_completely(tmp_path):
     assert environment["device"] == "cpu"
     assert environment["threads"] >= 1
     assert not list(path.glob(".*.tmp"))
-
-
-def test_no_overrides_is_an_empty_list(tmp_path):
-    with open_run(tmp_path / "run", overrides=[]) as run:
-        assert yaml.safe_load((run.path / "overrides.yaml").read_text()) == []
 
 
 def test_no_environment_variable_is_recorded(tmp_path, monkeypatch):
@@ -105,13 +100,6 @@ def test_the_way_it_ended_is_recorded(tmp_path, error, state, reason):
         train()
     found = status(tmp_path / "run")
     assert (found["state"], found["reason"], found["frames"]) == (state, reason, 640)
-
-
-def test_a_state_that_was_set_is_not_overwritten(tmp_path):
-    with open_run(tmp_path / "run") as run:
-        run.set_status("interrupted", reason="SIGTERM", frames=7)
-    found = status(run.path)
-    assert (found["state"], found["reason"], found["frames"]) == ("interrupted", "SIGTERM", 7)
 
 
 def test_leaving_without_a_word_is_finished(tmp_path):
@@ -181,27 +169,25 @@ def test_a_failed_start_gives_the_lock_back(tmp_path, monkeypatch):
         assert not run.resumed
 
 
+def hold(path, opened):
+    """Open the run directory and keep it."""
+    with open_run(path):
+        opened.set()
+        time.sleep(60)
+
+
 def test_two_processes_cannot_share_a_run_and_the_holder_is_named(tmp_path):
-    script = (
-        "import sys, time\n"
-        "from navrl.run.directory import RunDirectory\n"
-        "run = RunDirectory(sys.argv[1], config='', overrides=[], device='cpu', latest=None,"
-        " resumed_from=None)\n"
-        "print('open', flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "run")], cwd=ROOT, stdout=subprocess.PIPE
-    )
+    opened = forks.Event()
+    holder = forks.Process(target=hold, args=(tmp_path / "run", opened))
+    holder.start()
     try:
-        assert holder.stdout.readline() == b"open\n"
+        assert opened.wait(30)
         with pytest.raises(RunDirectoryError, match=f"is in use by process {holder.pid};"):
             open_run(tmp_path / "run")
         assert status(tmp_path / "run")["pid"] == holder.pid
     finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.communicate()
-    time.sleep(0.05)
+        holder.kill()
+        holder.join()
     with open_run(tmp_path / "run", resumed_from="x.ckpt") as run:  # a killed process locks nothing
         assert run.resumed
 

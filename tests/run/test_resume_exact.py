@@ -1,4 +1,4 @@
-"""Whatever is trained, by whatever saver: stopped half way and resumed it ends with the same bits."""
+"""A run that is stopped half way and resumed ends with the same bits, for every agent and saver."""
 
 import signal
 
@@ -19,6 +19,8 @@ TINY = (
 COMBAT = ("env.sim.tick_s=0.25", "env.sim.time_limit_s=12")
 FOREST = ("world.count=2", "env.sim.time_limit_s=2")
 NEAR = (*FOREST, "world.map.count=30", "world.difficulty.static=30")
+GRID = ("env=alice_and_bob", "env.sim.size=3", "env.sim.horizon=20")
+DRONES = ("env.sim.num_users=10", "env.sim.horizon=20")
 CASES = {
     "combat": COMBAT,
     "combat async": (*COMBAT, "checkpoint=async", "checkpoint.save_every=1", "seed=3"),
@@ -56,6 +58,14 @@ CASES = {
         *FOREST,
     ),
     "compat ppo_navrl": ("env=navigation_compat", "agent=ppo_navrl", *FOREST),
+    "ippo": (*GRID, "agent=ippo", "agent.team.agent_id=true"),
+    "mappo": ("env=coverage", *DRONES, "agent=mappo", "env.reward_split=per_agent"),
+    "relay": (
+        "env=coverage_relay",
+        *DRONES,
+        "observation=relative",
+        "agent.team.share_actor=false",
+    ),
     "compat ppo_navigation": ("env=navigation_compat", "agent=ppo_navigation", *FOREST),
 }
 

@@ -19,13 +19,7 @@ from navrl.storage.saver import CheckpointSaver, SaveFailed
 
 def saver(directory, **changes):
     options = {
-        **{
-            "keep_last": 99,
-            "keep_best": 1,
-            "save_every": 1,
-            "on_error": "stop",
-            "compress": False,
-        },
+        **{"keep_last": 99, "keep_best": 1, "save_every": 1, "on_error": "stop", "compress": False},
         **{"queue_size": 1, "when_full": "wait"},
     }
     return AsyncSaver(directory=directory, **(options | changes))
@@ -188,17 +182,6 @@ def test_an_exception_in_training_drains_and_is_not_hidden(tmp_path, failing_dis
     assert saved(tmp_path) == [1]
 
 
-def test_not_even_a_defect_of_the_saver_hides_an_exception_in_training(
-    tmp_path, monkeypatch, caplog
-):
-    monkeypatch.setattr(CheckpointSaver, "write", lambda self, flat, threads: 1 / 0)
-    writer = saver(tmp_path)
-    save(writer, 1)
-    with pytest.raises(RuntimeError, match="the real one"), writer:
-        raise RuntimeError("the real one")
-    assert "division by zero" in caplog.text
-
-
 def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
     tmp_path, slow_disk, monkeypatch
 ):
@@ -220,22 +203,6 @@ def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
     assert gone == [writer._close_and_log]
     go.set()
     writer.close()
-
-
-def test_a_thread_that_cannot_be_started_is_told_and_costs_nothing(tmp_path, monkeypatch):
-    def refused(self):
-        raise RuntimeError("can't start new thread")
-
-    writer = saver(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refused)
-        for step in (1, 2, 3):
-            with pytest.raises(RuntimeError, match="new thread"):
-                save(writer, step)
-    writer.flush()
-    save(writer, 4)
-    writer.close()
-    assert saved(tmp_path) == [4]
 
 
 @pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt()])

@@ -58,53 +58,37 @@ def row(**changes: Any) -> list[Any]:
     "changes",
     [
         {"shape": [2**61]},
-        {"shape": [2**70]},
         {"shape": [2**40] * 5, "stored": []},
         {"shape": [1] * 100_000},
         {"shape": [-2], "stored": []},
-        {"shape": [-1, -2]},
         {"shape": [2.0]},
         {"shape": [True, 2]},
         {"shape": "2"},
-        {"shape": 2},
         {"block_bytes": 0},
         {"block_bytes": 4},
         {"block_bytes": 2.0**20},
         {"block_bytes": 2**40},
         {"block_bytes": 1023},
-        {"block_bytes": None},
         {"stored": []},
         {"stored": 8},
-        {"stored": [8]},
-        {"stored": [[8]]},
         {"stored": [[8.0, "0" * 64]]},
         {"stored": [[-8, "0" * 64]]},
         {"stored": [[8, "0" * 63]]},
         {"stored": [[8, "0" * 64]]},
-        {"stored": [[8, None]]},
         {"stored": stored(bytes(8)) * 2},
-        {"stored": stored(bytes(4))},
         {"stored": stored(bytes(16))},
         {"stored": [[2**64, "0" * 64]]},
         {"dtype": "complex64", "shape": [1]},
-        {"dtype": "object"},
-        {"dtype": ["float32"]},
         {"codec": "zstd"},
-        {"codec": {}},
         {"filter": "bytes"},
-        {"filter": None, "codec": "lz4"},
         {"filter": "delta", "codec": "lz4"},
         {"axis": 0},
-        {"axis": 1},
         {"axis": True, "codec": "lz4", "shape": [1, 2, 1]},
         {"axis": 0, "codec": "lz4", "shape": [1, 2, 1]},
         {"axis": 2, "codec": "lz4", "shape": [1, 2, 1]},
-        {"axis": -2, "codec": "lz4", "shape": [1, 2, 1]},
         {"axis": 1, "codec": "lz4", "shape": [1, 2, 1], "block_bytes": 4},
         {"axis": 1, "codec": "lz4", "shape": [2, 0, 1], "stored": []},
         {"name": 3},
-        {"name": ["a"]},
-        {"name": None},
     ],
     ids=lambda changes: str(changes)[:40],
 )
@@ -159,18 +143,13 @@ def test_a_bool_of_two_is_refused(tmp_path: Path, codec: str) -> None:
     [
         b"",
         b"\xff\xfe",
-        b"null",
-        b"[]",
         b"{}",
         b'{"v":3,"meta":{},"t":{}}',
         b'{"v":3,"meta":[],"t":[]}',
         b'{"v":3,"meta":{},"t":[[]]}',
-        b'{"v":3,"meta":{},"t":[7]}',
         b'{"v":3,"meta":{},"t":[],"more":1}',
-        b'{"v":2,"meta":{},"t":[]}',
         b'{"v":3,"v":3,"meta":{},"t":[]}',
         b'{"v":3,"meta":{"a":NaN},"t":[]}',
-        b'{"v":3,"meta":{"a":-Infinity},"t":[]}',
         b'{"v":3,"meta":{"a":' + b"9" * 5000 + b'},"t":[]}',
         b'{"v":3,"meta":{},"t":' + b"[" * 1_000_000,
         b'{"v":3,"meta":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b',"t":[]}',
@@ -239,12 +218,6 @@ def one_block(block: bytes, numbers: int) -> bytes:
     return signed_table(row(**fields, stored=stored(block)), payload=block, decoded=4 * numbers)
 
 
-def test_honest_blocks_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(one_block(packed(bytes(4000)), 1000))
-    assert torch.equal(read(path)[0]["a"], torch.zeros(1000))
-
-
 @pytest.mark.parametrize("raw_bytes", [0, 4, 3996, 4004, 100_000])
 def test_an_lz4_block_of_another_size_is_refused(tmp_path: Path, raw_bytes: int) -> None:
     block = packed(bytes(raw_bytes)).ljust(20, b"\0")
@@ -266,10 +239,7 @@ def test_a_ratio_that_no_codec_has_is_refused_before_memory_is_taken(
 
 
 def test_an_lz4_bomb_is_refused_by_its_size_in_memory(tmp_path: Path) -> None:
-    path, blocks = (
-        tmp_path / "x",
-        [packed(bytes(16 * MIB))] * 64,
-    )  # 4 MiB that would become 1 GiB
+    path, blocks = (tmp_path / "x", [packed(bytes(16 * MIB))] * 64)  # 4 MiB that would become 1 GiB
     fields = {"shape": [256 * MIB], "codec": "lz4", "block_bytes": 16 * MIB}
     bomb = row(**fields, stored=stored(*blocks))
     path.write_bytes(signed_table(bomb, payload=b"".join(blocks), decoded=1024 * MIB))

@@ -191,37 +191,25 @@ def hostile(path, **changes):
         {"kind": "checkpoint"},
         {"iteration": "1"},
         {"keys": [["x"]]},
-        {"keys": [[]] * 5},
         {"keys": [["x"]] * 5},
-        {"keys": [[1], [2], [3], [4], [5]]},
         {"doubled": [0]},
         {"doubled": [-1]},
-        {"doubled": [True]},
         {"doubled": []},
-        {"groups": [["next"]]},
         {"groups": [[["next"], [4, 7]]]},
         {"groups": [[["next"], "57"]]},
-        {"values": [5]},
         {"values": [[["done"], 1, 2]]},
         {"batch_size": [5, 8]},
-        {"batch_size": [-5]},
-        {"batch_size": ["a"]},
-        {"dimensions": ["a"]},
         {"dimensions": [1, []]},
         {"more": 1},
-        {"batch_size": [5]},
         {"batch_size": [2**70, 7]},
         {"doubled": [3, 3]},
         {"keys": [["done"], ["done"], ["next", "done"], ["next", "ego"], ["next", "reward"]]},
         {"keys": [["x"] * 51, ["a"], ["b"], ["c"], ["d"]], "doubled": []},
         {"groups": [[["g"] * i, [5, 7]] for i in range(1, 52)]},
         {"groups": [[[str(i)], [5, 7]] for i in range(8193)]},
-        {"values": [[["v"], {"deep": []}]]},
         {"values": [[["done", "v"], 1]]},
-        {"dimensions": [1, 2]},
         {"place": -1, "tensor": torch.tensor([0, 1, 2, 3, 4, 35])},
         {"place": -1, "tensor": torch.tensor([0, 1, 2, 3, 4, -1])},
-        {"place": -1, "tensor": torch.tensor([0, 1])},
         {"place": -1, "tensor": torch.ones(6)},
         {"place": 0, "tensor": torch.ones(5)},
     ],
@@ -253,17 +241,6 @@ def test_few_rows_do_not_become_more_memory_than_is_allowed(tmp_path):
     container.write(path, {str(i): tensor for i, tensor in enumerate(chain)}, meta)
     with pytest.raises(CorruptFile, match="nothing is there that 'next/next/x' could repeat"):
         load_rollout(path)
-
-
-@pytest.mark.parametrize("shape", [(), (4,)])
-def test_what_has_no_steps_repeats_nothing(tmp_path, shape):
-    meta = {"kind": "rollout", "iteration": 1, "batch_size": [4, 3], "dimensions": None}
-    meta |= {"groups": [[["next"], [4, 3]]], "values": [], "doubled": [1]}
-    meta["keys"] = [["x"], ["next", "x"]]
-    rows = torch.tensor([1])
-    container.write(tmp_path / "x", {"x": torch.ones(shape), "n": torch.ones(1), "r": rows}, meta)
-    with pytest.raises(CorruptFile, match="nothing is there that 'next/x' could repeat"):
-        load_rollout(tmp_path / "x")
 
 
 def test_a_next_of_next_comes_back(tmp_path):

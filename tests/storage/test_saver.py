@@ -48,13 +48,6 @@ def test_a_save_is_loadable_and_pointed_to(tmp_path: Path) -> None:
     assert sorted(os.listdir(path.parent)) == ["latest", path.name]
 
 
-def test_a_save_shares_no_memory_with_the_state(tmp_path: Path) -> None:
-    live = state(1)
-    path = saver(tmp_path).save(live, frames=1, score=None)
-    live["agent"]["weight"].fill_(9)
-    assert load(path)["agent"]["weight"].tolist() == [1.0, 1.0, 1.0]
-
-
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     writer = saver(tmp_path, keep_last=2, keep_best=2)
     for step, score in enumerate([5.0, 1.0, 9.0, None, 2.0, 3.0], start=1):
@@ -161,32 +154,6 @@ def test_temporaries_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
     (tmp_path / ".mine.tmp").touch()
     saver(tmp_path)
     assert os.listdir(tmp_path) == [".mine.tmp"]
-
-
-@pytest.mark.parametrize("operation", ["write", "fsync", "replace"])
-def test_a_failed_save_keeps_the_previous_one_and_the_saver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
-) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    writer = saver(tmp_path, keep_last=1)
-    writer.save(state(1), frames=1, score=1.0)
-    before = sorted(os.listdir(tmp_path))
-    monkeypatch.setattr(os, operation, fail)
-    with pytest.raises(OSError, match="No space"):
-        writer.save(state(2), frames=2, score=2.0)
-    monkeypatch.undo()
-    assert sorted(os.listdir(tmp_path)) == before
-    assert frames_in(tmp_path) == [1]
-    writer.save(state(3), frames=3, score=3.0)
-    assert frames_in(tmp_path) == [3]
-
-
-def test_a_state_that_cannot_be_stored_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="env/generator"):
-        saver(tmp_path).save({"env": {"generator": torch.Generator()}}, frames=1, score=None)
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:

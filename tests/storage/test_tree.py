@@ -74,11 +74,6 @@ def test_every_tree_survives(tree: Any) -> None:
     assert_same(through_json(tree), tree)
 
 
-def test_special_floats_survive() -> None:
-    tree = [math.inf, -math.inf, math.nan, -0.0, 5e-324, 1.7976931348623157e308, 0.1, 1.0]
-    assert_same(through_json(tree), tree)
-
-
 def test_a_named_tuple_comes_back_as_a_tuple_and_an_ordered_dict_as_a_dict() -> None:
     position_m = torch.zeros(3)
     found = through_json({"pose": Pose(position_m, 0.5), "model": OrderedDict(w=position_m)})
@@ -142,20 +137,14 @@ def test_the_deepest_tree_survives_and_a_huge_int_does_not() -> None:
         [],
         {},
         {"tensor": 1},
-        {"tensor": -1},
         {"tensor": True},
         {"tensor": "0"},
-        {"tensor": []},
         [{"tensor": 0}, {"tensor": 0}],
         {"tensor": 0, "more": 1},
         {"list": [{"tensor": 0}]},
-        {"tuple": {"tensor": 0}},
         {"float": 1.0},
-        {"float": {}},
-        {"dict": {"a": {"tensor": 0}}},
         {"dict": [["a"], {"tensor": 0}]},
         {"dict": [[1.5, {"tensor": 0}]]},
-        {"dict": [[True, {"tensor": 0}]]},
         {"dict": [["a", {"tensor": 0}], ["a", 1]]},
         {"dict": [["a", {"tensor": 0}, 1]]},
     ],

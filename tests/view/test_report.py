@@ -53,14 +53,7 @@ def sections(*runs):
 
 def test_every_metric_is_in_one_chart():
     names = (
-        *(
-            "episode/return",
-            "episode/win",
-            "eval/win",
-            "eval/draw",
-            "reward/hit",
-            "low/reward/env",
-        ),
+        *("episode/return", "episode/win", "eval/win", "eval/draw", "reward/hit", "low/reward/env"),
         *("skill/usage_Z_0", "skill/usage_z_1", "skill/switches", "high/ended_by/interval"),
         *("sync/replay_error", "loss/policy", "time/fps", "time/collect", "memory/rss_mb"),
         *("high/loss/explained_variance", "curriculum/stage", "league/size"),

@@ -36,7 +36,7 @@ def graph():
 def test_it_is_plain_data(graph):
     assert json.loads(json.dumps(graph)) == graph
     assert set(graph) == {
-        *("me", "enemy", "lines", "cone", "no_threat", "missiles", "margins", "attack"),
+        *("me", "enemy", "lines", "cone", "no_threat", "missiles", "margins", "attack")
     }
     assert (graph["me"], graph["enemy"], graph["missiles"]) == (0, 1, [])
     whole = {"left_m", "right_m", "current_m", "critical_s"}

@@ -122,21 +122,6 @@ def test_steps_that_are_not_finite_are_left_out(make_agent):
         assert not {name for name in game.changed(agent, before) if "policy.actor" in name}
 
 
-def test_a_loaded_agent_goes_on_bit_for_bit(make_agent):
-    agent, other = (make_agent("agent.k=3") for _ in range(2))
-    rollout, root = game.collect(agent.policy, STEPS)
-    agent.update(rollout)
-    other.load_state_dict(copy.deepcopy(agent.state_dict()))
-    state = torch.get_rng_state()
-    found = []
-    for each in (agent, other):
-        torch.set_rng_state(state)
-        rollout, _ = game.collect(each.policy, STEPS, root=root.clone())
-        found.append((each.update(rollout), game.weights(each)))
-    assert found[0][0] == found[1][0]
-    assert all(torch.equal(tensor, found[1][1][name]) for name, tensor in found[0][1].items())
-
-
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
@@ -145,15 +130,10 @@ def test_a_loaded_agent_goes_on_bit_for_bit(make_agent):
             "agent.n_team=0",
             r"agent\.n_team = 0; expected a whole number from 1 to 1000; change agent\.n_team",
         ),
-        ("agent.n_indiv=1001", r"agent\.n_indiv = 1001; expected a whole number from 1 to 1000"),
         ("agent.ablation=no", r"agent\.ablation = no; expected one of none, no_team"),
         ("agent.coordinator.heads=3", r"agent\.coordinator\.heads = 3; expected a divisor"),
-        ("agent.coordinator.partial=x", r"agent\.coordinator\.partial = x; expected one of"),
-        ("agent.actor.skill_injection=x", r"agent\.actor\.skill_injection = x; expected"),
-        ("agent.ppo.gae_lambda=2", r"agent\.ppo\.gae_lambda = 2(\.0)?; expected a finite number"),
         ("agent.actor.skill_init=x", r"agent\.actor\.skill_init = x; expected one of pairs"),
         ("agent.actor.critic=own", r"agent\.actor\.critic = own; expected one of team, both"),
-        ("agent.discriminator.num_epochs=0", r"agent\.discriminator\.num_epochs = 0; expected"),
     ],
 )
 def test_numbers_that_make_no_sense_are_one_sentence(make_agent, override, sentence):

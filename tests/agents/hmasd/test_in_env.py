@@ -10,7 +10,6 @@ from navrl.agents.hmasd.rollout import RESET
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
-from navrl.run.episodes import play
 from tests.selfplay.fakes import league
 
 NUM_ENVS, STEPS = 4, 15
@@ -98,18 +97,6 @@ def test_a_fresh_process_goes_on_bit_for_bit():
     assert [resumed.round(), resumed.round()] == expected
     for key, tensor in straight.agent.state_dict()["policy"].items():
         assert torch.equal(resumed.agent.state_dict()["policy"][key], tensor)
-
-
-def test_evaluations_are_alike_and_draw_nothing_from_what_training_draws_from():
-    session, other = Session(), Session().env
-    session.round()
-    rng, ends = torch.get_rng_state(), []
-    for _ in range(2):
-        with other.other_episodes(5):
-            ends.append(play(other, session.agent.policy, deterministic=True))
-    assert ends[0] == ends[1]
-    assert max(ends[0]["length"]) <= 7
-    assert torch.equal(torch.get_rng_state(), rng)
 
 
 def test_skills_are_chosen_anew_after_a_reset_on_the_fast_path():

@@ -82,15 +82,6 @@ def test_gradients_are_finite_and_reach_allowed_choices_only(dtype):
     assert (logits.grad != 0.0).any()
 
 
-def test_entropy_gradient_equals_finite_differences():
-    logits, mask = random_heads(3)
-
-    def entropy(values):
-        return MaskedMultiCategorical(values, mask, CHOICES).entropy()
-
-    assert torch.autograd.gradcheck(entropy, logits.requires_grad_())
-
-
 def test_a_head_without_an_allowed_choice_is_free():
     logits = torch.tensor([[math.log(1.0), math.log(2.0), math.log(1.0), 0.0, 0.0]])
     mask = torch.tensor([[False, False, False, True, False]])
@@ -98,15 +89,6 @@ def test_a_head_without_an_allowed_choice_is_free():
     assert dist.log_prob(torch.tensor([[1, 0]])).exp().item() == pytest.approx(0.5)
     assert dist.entropy().item() == pytest.approx(1.5 * math.log(2.0))  # 1/4, 1/2, 1/4
     assert dist.sample()[0, 1].item() == 0
-
-
-def test_rows_of_any_shape_and_no_sample_shape():
-    dist = MaskedMultiCategorical(torch.zeros(4, 6, 5), torch.ones(4, 6, 5).bool(), (3, 2))
-    assert dist.sample().shape == (4, 6, 2)
-    assert dist.log_prob(dist.sample()).shape == dist.entropy().shape == (4, 6)
-    torch.testing.assert_close(dist.entropy(), torch.full((4, 6), math.log(6.0)))
-    with pytest.raises(ValueError, match=r"sample_shape = \(2,\)"):
-        dist.sample(torch.Size([2]))
 
 
 LOW, HIGH = torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([1.0, 1.0, 7.0])  # of bounded columns

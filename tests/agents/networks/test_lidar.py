@@ -68,15 +68,6 @@ def test_turning_a_scan_turns_what_the_circular_convolution_sees():
         assert torch.allclose(ahead, behind, atol=1e-6) == equal
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_any_shape_are_encoded_alike(kind):
-    encode = encoder(kind)
-    scan = torch.rand(6, 1, BEAMS, RINGS)
-    rows = encode(scan)
-    assert rows.shape == (6, encode.outputs) == (6, 128)
-    torch.testing.assert_close(encode(scan.view(2, 3, 1, BEAMS, RINGS)).view(6, -1), rows)
-
-
 def test_scales_come_from_the_spec():
     bounded = spec(lidar=Bounded(0.0, 4.0, (NUM_ENVS, 1, 36, 4)))
     assert observation_leaves(bounded).scans == {"lidar": (36, 4, 4.0)}

@@ -106,8 +106,7 @@ def test_the_gradient_goes_through_time(make_agent):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"accumulate": 2}, pytest.param({"compile_mode": "on"}, marks=pytest.mark.slow)],
+    "options", [{}, {"accumulate": 2}, pytest.param({"compile_mode": "on"}, marks=pytest.mark.slow)]
 )
 def test_an_update_learns_a_rollout_of_its_own_and_no_other(make_agent, options):
     agent = make_agent(**GRU, num_minibatches=3, **options)
