@@ -31,7 +31,7 @@ def open_run(path, **changes):
     return RunDirectory(path, **{**options, **changes})
 
 
-def status(path):
+def written(path):
     return json.loads((path / "status.json").read_text())
 
 
@@ -39,8 +39,8 @@ def test_a_first_start_is_described_completely(tmp_path):
     with open_run(tmp_path / "run") as run:
         path = run.path
         assert not run.resumed
-        assert status(path)["state"] == "running"
-        assert status(path)["pid"] == os.getpid()
+        assert written(path)["state"] == "running"
+        assert written(path)["pid"] == os.getpid()
     assert (path / "config.yaml").read_text() == "seed: 1\n"
     assert yaml.safe_load((path / "overrides.yaml").read_text()) == ["env=combat", 'name="a: b"']
     assert json.loads((path / "summary.json").read_text()) == {}
@@ -98,14 +98,14 @@ def test_the_way_it_ended_is_recorded(tmp_path, error, state, reason):
 
     with pytest.raises(type(error)):
         train()
-    found = status(tmp_path / "run")
+    found = written(tmp_path / "run")
     assert (found["state"], found["reason"], found["frames"]) == (state, reason, 640)
 
 
 def test_leaving_without_a_word_is_finished(tmp_path):
     with open_run(tmp_path / "run") as run:
         pass
-    assert status(run.path)["state"] == "finished"
+    assert written(run.path)["state"] == "finished"
     run.close()  # harmless
 
 
@@ -184,7 +184,7 @@ def test_two_processes_cannot_share_a_run_and_the_holder_is_named(tmp_path):
         assert opened.wait(30)
         with pytest.raises(RunDirectoryError, match=f"is in use by process {holder.pid};"):
             open_run(tmp_path / "run")
-        assert status(tmp_path / "run")["pid"] == holder.pid
+        assert written(tmp_path / "run")["pid"] == holder.pid
     finally:
         holder.kill()
         holder.join()
