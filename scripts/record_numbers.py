@@ -2,7 +2,7 @@
 
     python scripts/record_numbers.py record numbers.json            # every case, a few seconds each
     python scripts/record_numbers.py record numbers.json hmasd_     # the cases whose name holds a word
-    python scripts/record_numbers.py compare before.json after.json --renamed renamed.json
+    python scripts/record_numbers.py compare before.json after.json --renamed scripts/renamed_0_2.json
 
 A change that moves code must not move numbers: record before it, record after it, compare. A record holds
 every metric of every iteration, except times and memory, and digests of the tensors in the last checkpoint.
