@@ -8,6 +8,7 @@ allocator, which is that of the whole process, is compared in processes of its o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
@@ -18,13 +19,13 @@ from typing import Any
 from unittest import mock
 
 import torch
-from navrl.run.options import prepare_process
 
 from navrl.agents.fast import products
 from navrl.agents.networks import distributions
 from navrl.config.compose import build, compose
+from navrl.run.device import prepare_process
 
-REPEATS = 15
+REPEATS = 9
 WITHOUT: dict[str, Callable[[], Any]] = {
     "everything": lambda: mock.patch.object(products, "BY_ONEDNN", products.BY_ONEDNN),
     "without oneDNN": lambda: mock.patch.object(products, "BY_ONEDNN", False),
@@ -36,7 +37,7 @@ WITHOUT: dict[str, Callable[[], Any]] = {
         lambda groups, epsilon: torch.optim.Adam(groups, eps=epsilon, fused=True),
     ),
 }
-DEFAULT_ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 17), "MALLOC_MMAP_THRESHOLD_": str(1 << 17)}
+ALONE = "BENCH_UPDATE_ALONE"  # set in child processes: tuned or default, the allocator
 
 
 def seconds(options: list[str], variants: dict[str, Callable[[], Any]]) -> dict[str, float]:
@@ -73,20 +74,29 @@ def seconds(options: list[str], variants: dict[str, Callable[[], Any]]) -> dict[
     return {name: statistics.median(found) for name, found in times.items()}
 
 
+def alone(allocator: str) -> float:
+    """Return the seconds of an update in a process of its own with this allocator."""
+    run = [sys.executable, __file__, *sys.argv[1:]]
+    environment = {**os.environ, ALONE: allocator}
+    done = subprocess.run(run, check=False, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return float(done.stdout.split()[-1])
+
+
 def main() -> None:
     """Print a table."""
-    if os.environ.get("BENCH_UPDATE_ALONE"):
-        print(seconds(sys.argv[1:], {"everything": WITHOUT["everything"]})["everything"])
+    if ALONE in os.environ:
+        only = {"everything": WITHOUT["everything"]}
+        with contextlib.ExitStack() as stack:
+            if os.environ[ALONE] == "default":
+                stack.enter_context(mock.patch("navrl.run.device.keep_freed_memory"))
+            print(seconds(sys.argv[1:], only)["everything"])
         return
     rows = seconds(sys.argv[1:], WITHOUT)
-    alone: dict[str, list[float]] = {"in a process of its own": [], "without the allocator": []}
-    for _ in range(3):
-        for name, extra in zip(alone, ({}, DEFAULT_ALLOCATOR), strict=True):
-            environment = {**os.environ, "BENCH_UPDATE_ALONE": "1", **extra}
-            run = [sys.executable, __file__, *sys.argv[1:]]
-            done = subprocess.run(run, check=True, capture_output=True, text=True, env=environment)
-            alone[name].append(float(done.stdout.split()[-1]))
-    rows |= {name: statistics.median(found) for name, found in alone.items()}
+    turns = [{name: alone(name) for name in ("tuned", "default")} for _ in range(3)]
+    for name in ("tuned", "default"):
+        rows[f"alone, {name} allocator"] = statistics.median(turn[name] for turn in turns)
     for name, value in rows.items():
         print(f"{name:28} {1000.0 * value:8.1f} ms")
 
