@@ -70,11 +70,7 @@ def replay(options: argparse.Namespace) -> None:
     sys.stderr.write(f"making the env, then playing {number} episode{'s' * (number > 1)}\n")
     sys.stderr.flush()
     env = build_env(
-        config,
-        num_envs=number,
-        seed=options.seed,
-        compile_mode="off",
-        first_env_id=options.episode,
+        config, num_envs=number, seed=options.seed, compile_mode="off", first_env_id=options.episode
     )
     policy = build_policy(policy_name, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy

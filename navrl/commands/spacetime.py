@@ -94,29 +94,25 @@ def spacetime(options: argparse.Namespace) -> None:
 
 def enemy_launches(margins: dict[str, Any]) -> str:
     """Return in words if the own aircraft escapes a launch of the enemy."""
-    way, best_m, time_s = _best(margins)
-    if best_m >= 0.0:
-        return (
-            f"The enemy launches now: you escape by {way}, with {_km(best_m)} to spare; "
-            f"the margin is smallest {time_s} s from now."
-        )
-    return (
-        f"The enemy launches now: you cannot escape: your better escape, {way}, ends {_km(-best_m)} inside "
-        f"the reach of the missile, {time_s} s from now."
-    )
+    return f"The enemy launches now: you {_escape(margins, ('escape', 'your', 'the missile'))}"
 
 
 def own_launches(margins: dict[str, Any]) -> str:
     """Return in words if the enemy escapes a launch of the own aircraft."""
+    words = ("escapes", "its", "your missile")
+    return f"You launch now: the enemy {_escape(margins, words)}"
+
+
+def _escape(margins: dict[str, Any], words: tuple[str, str, str]) -> str:
+    """Return the end of such a sentence, with the verb, the possessive and the missile in these words."""
+    escapes, whose, missile = words
     way, best_m, time_s = _best(margins)
     if best_m >= 0.0:
-        return (
-            f"You launch now: the enemy escapes by {way}, with {_km(best_m)} to spare; "
-            f"the margin is smallest {time_s} s from now."
-        )
+        spare = f"{escapes} by {way}, with {_km(best_m)} to spare"
+        return f"{spare}; the margin is smallest {time_s} s from now."
     return (
-        f"You launch now: the enemy cannot escape: its better escape, {way}, ends {_km(-best_m)} inside "
-        f"the reach of your missile, {time_s} s from now."
+        f"cannot escape: {whose} better escape, {way}, ends {_km(-best_m)} inside the reach of {missile}, "
+        f"{time_s} s from now."
     )
 
 

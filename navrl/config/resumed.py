@@ -65,10 +65,7 @@ def resumed(
 
 
 def _complete(
-    config: DictConfig,
-    composed: DictConfig,
-    choices: Mapping[str, Any],
-    chosen: Mapping[str, Any],
+    config: DictConfig, composed: DictConfig, choices: Mapping[str, Any], chosen: Mapping[str, Any]
 ) -> None:
     """Add options that are newer than the run; within env and agent if these are the same ones."""
     same = [group for group in ("env", "agent") if choices.get(group) == chosen.get(group)]

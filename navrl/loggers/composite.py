@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from navrl.contracts import Logger
 from navrl.loggers.console import NO_WORDS, ConsoleLogger
@@ -17,11 +17,8 @@ _LOG = logging.getLogger(__name__)
 _RESERVED = {"iteration", "frames"}
 
 
-class MirrorFactory(Protocol):
-    """A partial from conf/logger; the other arguments are known only when a run starts."""
-
-    def __call__(self, *, directory: Path, name: str, config: Mapping[str, Any]) -> Logger:
-        """Return the logger of the run in `directory`."""
+# A partial from conf/logger; directory, name and config are known only when a run starts.
+MirrorFactory = Callable[..., Logger]
 
 
 class Loggers:
@@ -87,16 +84,14 @@ class Loggers:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the states of the loggers by name."""
-        states: dict[str, Any] = {}
-        for fence in self._fences:
-            fence.call(partial(_keep_state, states, fence.name))
-        return states
+        states = {fence.name: fence.call(lambda sink: sink.state_dict()) for fence in self._fences}
+        return {name: state for name, state in states.items() if state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore each logger's state; a logger without one starts afresh."""
         for fence in self._fences:
             if fence.name in state:
-                fence.call(partial(_restore_state, state[fence.name]))
+                fence.call(methodcaller("load_state_dict", state[fence.name]))
 
     def close(self) -> None:
         """Close every logger and report those that failed."""
@@ -124,14 +119,15 @@ class _Fence:
         self._loud = loud
         self._failures = 0
 
-    def call(self, action: Callable[[Logger], None]) -> None:
+    def call(self, action: Callable[[Logger], Any]) -> Any:
         try:
-            action(self._sink)
+            return action(self._sink)
         # Loggers depend on disks, networks and foreign code: an exception in them costs a line of a log,
         # and must not end days of training.
         except Exception as error:  # noqa: BLE001
             self._failures += 1
             self._warn(error)
+            return None
 
     def report(self) -> None:
         if self._failures > 1:
@@ -146,16 +142,6 @@ class _Fence:
                 _LOG.error("%s CANNOT BE WRITTEN, the run goes on: %s", self.name, text)
         elif self._failures == 1:
             _LOG.warning("%s failed, the run goes on without it: %s", self.name, text)
-
-
-def _keep_state(states: dict[str, Any], name: str, sink: Logger) -> None:
-    state = sink.state_dict()
-    if state:
-        states[name] = state
-
-
-def _restore_state(state: Mapping[str, Any], sink: Logger) -> None:
-    sink.load_state_dict(state)
 
 
 def _open_mirror(

@@ -196,12 +196,7 @@ class LiveTable:
 
 
 def layout(
-    title: str,
-    history: Mapping[str, Sequence[float]],
-    *,
-    width: int,
-    height: int,
-    unicode: bool,
+    title: str, history: Mapping[str, Sequence[float]], *, width: int, height: int, unicode: bool
 ) -> list[str]:
     """Return the lines of the table: the title, then each group's block in the shortest column."""
     columns: list[list[str]] = [[] for _ in range(max(1, width // _CELL))]

@@ -14,12 +14,7 @@ class TensorBoardLogger(NullLogger):
     """A writer of event files in <run>/tensorboard, with frames on the x axis."""
 
     def __init__(
-        self,
-        *,
-        directory: Path,
-        name: str,
-        config: Mapping[str, Any],
-        flush_s: int,
+        self, *, directory: Path, name: str, config: Mapping[str, Any], flush_s: int
     ) -> None:
         del name, config  # the folder has the name of the run, and config.yaml is next to it
         if find_spec("tensorboard") is None:

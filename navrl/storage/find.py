@@ -6,13 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from navrl.storage.checkpoint import (
-    BEST,
-    LATEST,
-    CheckpointInfo,
-    checkpoint_files,
-    verify_or_warn,
-)
+from navrl.storage.checkpoint import BEST, LATEST, CheckpointInfo, checkpoint_files, verify_or_warn
 
 # Of this working directory; runs go there unless hydra.run.dir says otherwise.
 OUTPUTS = Path("outputs")

@@ -41,13 +41,7 @@ class Policy(TensorDictModuleBase):
     """
 
     def __init__(
-        self,
-        *,
-        trunk: Any,
-        head: Head,
-        group: str | None,
-        masked: bool,
-        compile_mode: str | bool,
+        self, *, trunk: Any, head: Head, group: str | None, masked: bool, compile_mode: str | bool
     ) -> None:
         super().__init__()
         self.trunk, self.head, self.group, self.version = trunk, head, group, 0

@@ -9,10 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor, nn
 
 from navrl.agents.networks.actor_critic import ActorCriticOptions
-from navrl.agents.networks.encoders import (
-    Leaves,
-    ObservationEncoder,
-)
+from navrl.agents.networks.encoders import Leaves, ObservationEncoder
 from navrl.agents.networks.layers import Normaliser, linear, mlp
 from navrl.agents.networks.memory import FRESH, HIDDEN, recurrence
 

@@ -111,10 +111,7 @@ class CombatEnv(BatchedEnv):
         return self._commands(self._opponent, state.combat, self._foes, state.memories)
 
     def advance(
-        self,
-        state: Duel,
-        action: Tensor,
-        given: tuple[list[Command], tuple[Memory, ...]] | None,
+        self, state: Duel, action: Tensor, given: tuple[list[Command], tuple[Memory, ...]] | None
     ) -> tuple[Duel, Events]:
         """Let opponents and learner decide from the same instant, then everybody flies."""
         commands, memories = given or self._commands(

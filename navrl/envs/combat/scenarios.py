@@ -13,10 +13,11 @@ from typing import ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.state import select
 from navrl.envs.core import random
-from navrl.envs.core.weights import Weights
+from navrl.envs.core.weights import Weighted, Weights
 
 # A configuration may name these.
 __all__ = ["Box", "Fixed", "Inbound", "MidRandom", "Rear", "ScenarioMixture"]
@@ -72,11 +73,7 @@ class LineAbreast:
         return self
 
     def _require(self, name: str, satisfied: bool, expected: str) -> None:
-        if not satisfied:
-            value = getattr(self, name)
-            raise ValueError(
-                f"scenario.{name} = {value}; expected {expected}; change scenario.{name}"
-            )
+        require(satisfied, f"scenario.{name}", getattr(self, name), expected)
 
     def to(self, device: torch.device | str) -> None:
         """Move nothing: these are Python numbers."""
@@ -225,7 +222,7 @@ def _between(bounds: Bounds, draw: Tensor) -> Tensor:
     return bounds[0] + (bounds[1] - bounds[0]) * draw
 
 
-class ScenarioMixture:
+class ScenarioMixture(Weighted):
     """Several scenarios in one run: every episode draws one of them.
 
     All are opened in every env and the drawn one is kept: no branch, no host synchronisation.
@@ -233,16 +230,9 @@ class ScenarioMixture:
 
     def __init__(self, *, scenarios: Mapping[str, Scenario], weights: Mapping[str, float]) -> None:
         self.scenarios = dict(scenarios)
-        self.weights = Weights(names=self.scenarios, weights=weights, setting="scenario.weights")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the scenarios."""
-        return self.weights.names
-
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Draw the scenarios this often in the episodes that begin from now on."""
-        self.weights.set(weights)
+        self.weights: Weights = Weights(
+            names=self.scenarios, weights=weights, setting="scenario.weights"
+        )
 
     def opening(self, key: Tensor, team_size: int) -> Motion:
         """Return the motion of all aircraft, fields (A, N): bit for bit that of the drawn scenario alone."""

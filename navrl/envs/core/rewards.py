@@ -2,14 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from navrl.config.checks import ConfigError
 from navrl.envs.core.reductions import sum_rows
-from navrl.envs.core.weights import Coefficients
+from navrl.envs.core.weights import Coefficients, Weighted
 
 
 class Transition(NamedTuple):
@@ -27,36 +27,19 @@ class Transition(NamedTuple):
 Term = Callable[[Transition], Tensor]
 
 
-@runtime_checkable
-class Prepared(Protocol):
-    """A term that holds tensors, built once the simulator and the device are known."""
-
-    def prepare(self, params: Any, device: torch.device | str) -> None:
-        """Build the tensors."""
-
-
-class WeightedReward:
+class WeightedReward(Weighted):
     """The sum of all terms, each times its weight."""
 
     def __init__(self, *, terms: Mapping[str, Term], weights: Mapping[str, float]) -> None:
         self.terms = dict(terms)
         self.weights = Coefficients(names=self.terms, weights=weights, setting="reward.weights")
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the terms, in the order of the parts."""
-        return self.weights.names
-
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Use these weights from now on; one number for every term."""
-        self.weights.set(weights)
-
     def prepare(self, params: Any, device: torch.device | str) -> None:
         """Move to this device, and let the terms build their tensors."""
         self.weights.to(device)
         for name, term in self.terms.items():
             require_reads(f"reward term '{name}'", getattr(term, "func", term), params)
-            if isinstance(term, Prepared):
+            if hasattr(term, "prepare"):  # it holds tensors
                 term.prepare(params, device)
 
     def __call__(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:

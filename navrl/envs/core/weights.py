@@ -56,5 +56,20 @@ class Weights(Coefficients):
         return [edge / edges[-1] for edge in edges]  # on the host: every device compares the same
 
 
+class Weighted:
+    """A collection of named parts, whose `weights` a curriculum changes while a run goes on."""
+
+    weights: Coefficients
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the parts, in the order of the weights."""
+        return self.weights.names
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Weigh the parts so from now on; choices per episode follow at each env's next episode."""
+        self.weights.set(weights)
+
+
 def _is_number(weight: object) -> bool:
     return isinstance(weight, (int, float)) and math.isfinite(weight)

@@ -25,13 +25,7 @@ from navrl.envs.combat.sim.geometry import (
     own_missile,
 )
 from navrl.envs.combat.sim.reach import ReachTable, reach_table
-from navrl.envs.combat.sim.state import (
-    CombatParams,
-    CombatState,
-    can_fire,
-    elapsed_s,
-    sides,
-)
+from navrl.envs.combat.sim.state import CombatParams, CombatState, can_fire, elapsed_s, sides
 from navrl.envs.core.reductions import any_row
 
 READS = CombatParams  # the constants that these observations need

@@ -19,6 +19,7 @@ from navrl.envs.combat.opponents.frozen import PolicyAdapter
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, select
 from navrl.envs.core.compiling import CompiledEach
+from navrl.envs.core.weights import Weighted
 
 SCRIPTED = -1  # the tag of an env without a policy: the episode's script flies
 CHANGED = -2  # the tag of an episode whose env got another policy on the way
@@ -34,7 +35,7 @@ class Block(NamedTuple):
     tag: int
 
 
-class League(Pilot):
+class League(Weighted, Pilot):
     """Scripts in every env without a policy; `assign` gives policies to the others."""
 
     compilable = False
@@ -47,7 +48,7 @@ class League(Pilot):
         action: ActionKind,
         compile_mode: str | bool,
     ) -> None:
-        self.scripts = scripts
+        self.scripts, self.weights = scripts, scripts.weights
         self.blocks: list[Block] = []
         self._adapter = PolicyAdapter(
             observation=observation, action=action, compile_mode=compile_mode
@@ -56,15 +57,6 @@ class League(Pilot):
         # Both are written in place, because the compiled step has them by reference.
         self._tags = torch.zeros(0, dtype=torch.int32)  # (N,) the pilot of each env
         self._changes = torch.zeros(0, dtype=torch.int32)  # (N,) how often that changed
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the scripts."""
-        return self.scripts.names
-
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Draw the scripts this often."""
-        self.scripts.set_weights(weights)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Prepare the scripts and the observation."""
@@ -136,9 +128,8 @@ class League(Pilot):
         observed = self._adapter.observe(params, state, me)
         with torch.no_grad():
             learned = _targeted(self._adapter.command(self._distribution(observed)))
-        chosen = select(
-            self._tags == SCRIPTED, scripted, learned
-        )  # all fields are there, target too
+        # All fields are there, target too.
+        chosen = select(self._tags == SCRIPTED, scripted, learned)
         return chosen, (memory[0], *after)
 
     def _distribution(self, observed: TensorDict) -> Any:

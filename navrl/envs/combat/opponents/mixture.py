@@ -9,10 +9,10 @@ from navrl.config.checks import ConfigError
 from navrl.envs.combat.opponents.base import Memory, Pilot, team_key
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command
 from navrl.envs.core import random
-from navrl.envs.core.weights import Weights
+from navrl.envs.core.weights import Weighted, Weights
 
 
-class Mixture(Pilot):
+class Mixture(Weighted, Pilot):
     """Several pilots that all act in every env; the drawn one counts: no branch, no host synchronisation."""
 
     def __init__(self, *, pilots: Mapping[str, Pilot], weights: Mapping[str, float]) -> None:
@@ -25,16 +25,9 @@ class Mixture(Pilot):
                 )
         no_keys = torch.zeros(0, dtype=torch.int64)
         self.sizes = [len(pilot.initial(no_keys)) for pilot in self.pilots.values()]  # of memories
-        self.weights = Weights(names=self.pilots, weights=weights, setting="opponent.weights")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the pilots."""
-        return self.weights.names
-
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Draw the pilots this often, from the next episode of each env on."""
-        self.weights.set(weights)
+        self.weights: Weights = Weights(
+            names=self.pilots, weights=weights, setting="opponent.weights"
+        )
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Move the weights to the device and prepare the pilots."""

@@ -139,8 +139,4 @@ _POSITIVE_OR_NULL = (
     *(f"{airframe}.max_load_g" for airframe in _AIRFRAMES),
 )
 _WHOLE = {"channels": (1, MAX_CHANNELS), "team_size": (1, MAX_TEAM_SIZE)}
-_CHOICES = {
-    "model": MODELS,
-    "channel_mode": CHANNEL_MODES,
-    "guidance_law": GUIDANCE_LAWS,
-}
+_CHOICES = {"model": MODELS, "channel_mode": CHANNEL_MODES, "guidance_law": GUIDANCE_LAWS}

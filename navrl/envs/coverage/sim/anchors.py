@@ -18,25 +18,19 @@ class Anchors(NamedTuple):
     best: float
 
 
-class _Case(NamedTuple):
-    relayed: bool
-    channel: str
-    users: str
-
-
-_MEASURED = {
-    _Case(relayed=False, channel="free_space", users="uniform"): Anchors(0.278, 0.681),
-    _Case(relayed=False, channel="free_space", users="hotspot"): Anchors(0.206, 0.606),
-    _Case(relayed=False, channel="urban", users="uniform"): Anchors(0.478, 0.808),
-    _Case(relayed=False, channel="urban", users="hotspot"): Anchors(0.378, 0.752),
-    _Case(relayed=False, channel="3gpp", users="uniform"): Anchors(0.496, 0.925),
-    _Case(relayed=False, channel="3gpp", users="hotspot"): Anchors(0.370, 0.821),
-    _Case(relayed=True, channel="free_space", users="uniform"): Anchors(0.490, 0.850),
-    _Case(relayed=True, channel="free_space", users="hotspot"): Anchors(0.423, 0.792),
-    _Case(relayed=True, channel="urban", users="uniform"): Anchors(0.690, 0.941),
-    _Case(relayed=True, channel="urban", users="hotspot"): Anchors(0.601, 0.939),
-    _Case(relayed=True, channel="3gpp", users="uniform"): Anchors(0.704, 1.017),
-    _Case(relayed=True, channel="3gpp", users="hotspot"): Anchors(0.587, 0.943),
+_MEASURED = {  # by relayed, channel and users
+    (False, "free_space", "uniform"): Anchors(0.278, 0.681),
+    (False, "free_space", "hotspot"): Anchors(0.206, 0.606),
+    (False, "urban", "uniform"): Anchors(0.478, 0.808),
+    (False, "urban", "hotspot"): Anchors(0.378, 0.752),
+    (False, "3gpp", "uniform"): Anchors(0.496, 0.925),
+    (False, "3gpp", "hotspot"): Anchors(0.370, 0.821),
+    (True, "free_space", "uniform"): Anchors(0.490, 0.850),
+    (True, "free_space", "hotspot"): Anchors(0.423, 0.792),
+    (True, "urban", "uniform"): Anchors(0.690, 0.941),
+    (True, "urban", "hotspot"): Anchors(0.601, 0.939),
+    (True, "3gpp", "uniform"): Anchors(0.704, 1.017),
+    (True, "3gpp", "hotspot"): Anchors(0.587, 0.943),
 }
 _ALONE = {"coverage": 0.7, "quality": 0.3, "height": -0.1}
 _RELAYED = {
@@ -53,7 +47,6 @@ _ORIGINAL = Backhaul(((500.0, 500.0, 30.0),), 20.0, 30.0, 0.0, 3, "original", Fa
 def anchors(params: CoverageParams, weights: dict[str, float]) -> Anchors | None:
     """Return the anchors of a simulator and reward for which they were measured, else None."""
     relayed = isinstance(params.backhaul, Backhaul)
-    case = _Case(relayed, params.radio.channel, params.users)
     sizes = (params.num_drones, params.num_users, params.side_m, *params.height_m)
     as_measured = (
         sizes == (5, 50, 1000.0, 50.0, 150.0)
@@ -62,7 +55,7 @@ def anchors(params: CoverageParams, weights: dict[str, float]) -> Anchors | None
         and weights == (_RELAYED if relayed else _ALONE)
         and (not isinstance(params.backhaul, Backhaul) or _plain(params.backhaul) == _ORIGINAL)
     )
-    return _MEASURED.get(case) if as_measured else None
+    return _MEASURED.get((relayed, params.radio.channel, params.users)) if as_measured else None
 
 
 def _plain(backhaul: Backhaul) -> Backhaul:
