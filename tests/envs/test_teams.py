@@ -96,17 +96,6 @@ def test_a_team_is_measured_and_recorded(run, monkeypatch, capsys):
     assert '"Blue 2"' in (run / "whole.html").read_text(encoding="utf-8")
 
 
-def test_scripted_teams_are_measured(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name, size in (("two", 2), ("one", 1)):
-        options = ("opponent=straight", "num_episodes=6", f"output={name}.json")
-        fight = (f"env.team_size={size}", "scenario.range_m=[6000,9000]", "env.sim.tick_s=0.25")
-        arguments = ("checkpoint=scripted:crank", *options, *fight)
-        assert command(navrl.evaluate.main, *arguments) == 0, capsys.readouterr().err
-    assert measured(tmp_path, "two.json")["win"]["mean"] == 1.0
-    assert measured(tmp_path, "two.json") != measured(tmp_path, "one.json")
-
-
 def test_a_policy_that_was_trained_brings_its_own_fight(run, monkeypatch, capsys):
     monkeypatch.chdir(run)
     assert command(navrl.evaluate.main, "checkpoint=whole", "env.team_size=3") == 2

@@ -5,7 +5,6 @@ import itertools
 import pytest
 import torch
 
-from navrl.agents.networks.heads import head_for
 from navrl.envs.combat.actions import Continuous, Discrete, DiscreteFine
 
 KINDS = (Discrete, DiscreteFine, Continuous)
@@ -41,14 +40,6 @@ def livings(team_size):
 def columns_allowed(mask, sizes):
     """Return the allowed values per env and column of the mask (mask_size, N)."""
     return [[flags.nonzero().flatten().tolist() for flags in env.split(sizes)] for env in mask.t()]
-
-
-def test_the_mask_fits_the_head_of_the_spec(action):
-    spec = action.spec((6,), "cpu")
-    assert head_for(spec).mask_size == action.mask_size
-    mask = action.mask(torch.tensor([True, False]), torch.ones(action.team_size, 2).bool())
-    assert mask.shape == (action.mask_size, 2)
-    assert mask.dtype == torch.bool
 
 
 def test_discrete_by_hand():

@@ -30,8 +30,13 @@ def ready(env):
     ]
 
 
-def test_no_shot_while_the_only_channel_is_taken():
-    env = combat("scenario.range_m=[60000,80000]", "env.sim.max_missile_age_s=7")
+def test_no_shot_while_the_only_channel_is_taken_and_after_the_last_round():
+    options = (
+        "scenario.range_m=[60000,80000]",
+        "env.sim.max_missile_age_s=7",
+        "env.sim.ammunition=2",
+    )
+    env = combat(*options)
     root = env.reset()
     allowed = []
     for action in straight(env, 20, fire=True):
@@ -39,27 +44,8 @@ def test_no_shot_while_the_only_channel_is_taken():
         assert root["action_mask"][:, FIRE].tolist() == ready(env)
         assert root["action_mask"][:, :FIRE].all()
         allowed.append(root["action_mask"][0, FIRE].item())
-    # Fired in the first decision and flying for 7: the 7th decision ends it, the 8th fires again.
-    assert allowed == 2 * ([False] * 6 + [True]) + [False] * 6
-
-
-def test_no_shot_after_the_last_round():
-    env = combat(
-        "scenario.range_m=[60000,80000]",
-        "env.sim.ammunition=2",
-        "env.sim.max_missile_age_s=3",
-        num_envs=1,
-    )
-    frames = play(env, straight(env, 5, fire=True))
-    assert [root["action_mask"][0, FIRE].item() for _, root in frames] == [
-        False,  # one flies
-        False,
-        True,  # it ended, one round is left
-        False,  # the last one flies
-        False,
-    ]
-    launches = env.episode_keys.index("launches")
-    assert [frame["next", "episode"][0, launches].item() for frame, _ in frames] == [1, 1, 1, 2, 2]
+    # Fired in the first decision and flying for 7: the 7th ends it, the 8th fires the last round.
+    assert allowed == [False] * 6 + [True] + [False] * 13
 
 
 def test_a_forbidden_shot_changes_nothing():

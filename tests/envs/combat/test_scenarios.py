@@ -232,17 +232,6 @@ def test_scenarios_are_drawn_by_their_weights():
     assert_shares(three(a=0, b=0, c=2).opening(keys(range(COUNT)), 1), [0.0, 0.0, 1.0])
 
 
-def test_weights_change_while_a_compiled_opening_stays_as_it_is():
-    mixture = three(a=1, b=0, c=0)
-    compiled = torch.compile(
-        mixture.opening, backend="eager", fullgraph=True, dynamic=False, isolate_recompiles=True
-    )
-    assert shares(compiled(keys(range(COUNT)), 1)) == [1.0, 0.0, 0.0]
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        mixture.set_weights({"a": 0, "b": 1, "c": 3})
-        assert_shares(compiled(keys(range(COUNT)), 1), [0.0, 0.25, 0.75])
-
-
 @pytest.mark.parametrize("team_size", [1, 2])
 def test_the_drawn_scenario_opens_as_it_does_alone(team_size):
     mixture = build(compose("train", ["scenario=mixture"]).env.scenario).checked()

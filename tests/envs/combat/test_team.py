@@ -153,27 +153,6 @@ def test_statistics_by_hand(alive, expected):
     assert frame["next", "reward"].flatten().tolist() == [expected["win"] - expected["loss"]] * 2
 
 
-def test_opponents_decide_one_by_one_and_fire_at_the_nearest():
-    env = team("opponent=crank", "scenario.range_m=[9000,9000]", num_envs=4)
-    straight, root, seen = orders(env, *[(1, 0, 0)] * SIZE), env.reset(), set()
-    for _ in range(4):
-        before = env.combat_state
-        ((_, root),) = play(env, [straight], root)
-        after = env.combat_state
-        launched = before.aircraft.rounds > after.aircraft.rounds
-        assert not launched[:SIZE].any()
-        x_m, y_m = before.aircraft.motion.x_m, before.aircraft.motion.y_m
-        for foe, number in launched.nonzero().tolist():
-            places = [
-                (x_m[me, number] - x_m[foe, number], y_m[me, number] - y_m[foe, number])
-                for me in range(SIZE)
-            ]
-            squares = [(x * x + y * y).item() for x, y in places]
-            assert after.missiles.target[foe, 0, number].item() == squares.index(min(squares))
-            seen.add((foe, squares.index(min(squares))))
-    assert len(seen) > 4
-
-
 @pytest.mark.parametrize("action", ["discrete_fine", "continuous"])
 def test_scripted_pilots_fly_the_learners_team(action):
     options = (f"action={action}", "scenario.range_m=[8000,12000]", "env.sim.tick_s=0.25")

@@ -42,22 +42,11 @@ def test_every_leaf_comes_out_as_it_went_in():
         assert torch.equal(after, before)
 
 
-def test_one_tensor_per_kind_of_number_by_hand():
-    floats, ints, longs = pack(tree())
-    assert floats.tolist() == [[1.5, 2.5], [3.5, 4.5]]
-    assert ints.tolist() == [[1, 0], [1 << 30, -7]]
-    assert longs.tolist() == [[1 << 62, -1]]
-
-
 def test_a_leaf_in_parts_has_the_same_rows():
     parts = tree()._replace(
         inner=Inner(tuple(tree().inner.place_m.unsqueeze(1)), tree().inner.alive)
     )
     assert all(torch.equal(a, b) for a, b in zip(pack(parts), pack(tree()), strict=True))
-
-
-def test_a_kind_without_leaves_is_an_empty_tensor():
-    assert [tuple(rows.shape) for rows in pack((torch.zeros(3, 4),))] == [(3, 4), (0, 4), (0, 4)]
 
 
 def test_another_type_is_refused():

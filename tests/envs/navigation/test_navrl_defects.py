@@ -8,12 +8,10 @@ import weakref
 import pytest
 import torch
 
-from navrl.envs.core.rewards import Transition
-from navrl.envs.navigation.rewards import jolt
 from navrl.envs.navigation.sim.advance import scan
 from navrl.run.episodes import play
 from tests.envs.navigation.envs import make_env
-from tests.envs.navigation.sim.moving_examples import begun, flown, moving_params, vectors
+from tests.envs.navigation.sim.moving_examples import begun, moving_params
 
 _SMALL = (
     *("world=forest", "env.sim.time_limit_s=0.48", "world.count=3", "world.routes_per_world=8"),
@@ -28,46 +26,6 @@ def small_env(*overrides, name="navigation_compat", num_envs=16):
 
 def ahead(root):
     return root.set("action", torch.tensor([1.0, 0.0, 0.0]).expand(root.shape[0], 3))
-
-
-def test_1_the_velocity_before_is_not_a_view_of_the_velocity_after():
-    env = small_env("drone=kinematic")
-    root = env.reset()
-    before = env.navigation_state
-    env.step_and_maybe_reset(ahead(root))
-    after = env.navigation_state
-    ours = jolt(Transition(env.params, before, after, None, None, None))
-    flying = after.decision == 1.0  # the others have hit what was at their start, and stand anew
-    assert flying.sum() > 8
-    assert (ours[flying] - 2.0).abs().max() < 1e-4  # from standing to 2 m/s
-
-    buffer = before.drone.velocity.clone()
-    kept = buffer[:]  # the original's "previous velocity"
-    buffer.copy_(after.drone.velocity)
-    assert (buffer - kept).norm() == 0.0
-
-
-def test_2_a_reset_of_others_adds_nothing_to_a_return():
-    env = small_env("env.sim.time_limit_s=0.32")
-    root, column = env.reset(), env.episode_keys.index("return")
-    once, as_published = torch.zeros(16), torch.zeros(16)
-    apart = 0
-    for step in range(19):
-        if step == 7:  # somebody begins anew, so that episodes end at different times
-            some = torch.arange(16).unsqueeze(-1) % 2 == 0
-            root = env.reset(root.set("_reset", some))
-            once, as_published = (torch.where(some[:, 0], 0.0, t) for t in (once, as_published))
-        stepped, root = env.step_and_maybe_reset(ahead(root))
-        reward, done = stepped["next", "reward"][:, 0], stepped["next", "done"][:, 0]
-        once, as_published = once + reward, as_published + reward
-        assert torch.allclose(stepped["next", "episode"][:, column], once, atol=1e-3)
-        apart += int(((as_published - once).abs() > 1.0).sum())
-        if done.any():
-            as_published = (
-                as_published + reward
-            )  # its reset called what adds up returns, for everybody
-        once, as_published = (torch.where(done, 0.0, total) for total in (once, as_published))
-    assert apart > 0
 
 
 @pytest.mark.parametrize("stale", [False, True])
@@ -131,35 +89,6 @@ def test_6_goals_are_drawn_evenly_up_and_down():
     assert (
         abs(float(as_published.mean())) > within
     )  # its range of height began half a metre too low
-
-
-@pytest.mark.parametrize(("every_s", "overshoot"), [(None, False), (2.0, True)])
-def test_6_an_obstacle_that_arrives_turns_at_once(every_s, overshoot):
-    params = moving_params(re_aim_every_s=every_s)
-    before, late = begun(params, 16), 0
-    for after in flown(params, before, 100):
-        renewed = (vectors(after.goal) != vectors(before.goal)).any(0)
-        to_goal, velocity = vectors(after.goal) - vectors(after.position), vectors(after.velocity)
-        way = to_goal.norm(dim=0)
-        straight = (to_goal * velocity).sum(0) > (1.0 - 1e-4) * way * velocity.norm(dim=0)
-        late += int((renewed & ~straight & (way > 0.01)).sum())
-        before = after
-    assert (late > 0) == overshoot
-
-
-def test_8_envs_have_worlds_and_obstacles_of_their_own():
-    env, one_map = small_env(), small_env("world.count=1")
-    for each in (env, one_map):
-        each.reset()
-    state = env.navigation_state
-    assert state.world.unique().numel() == 3
-    assert one_map.navigation_state.world.unique().numel() == 1  # as published
-    places = state.obstacles.position.x
-    assert all(not torch.equal(places[:, 0], places[:, other]) for other in range(1, 16))
-    boxes = env.worlds.openings.worlds.boxes.x.clone()
-    assert not torch.equal(boxes[0], boxes[1])
-    with env.other_episodes(0):
-        assert not torch.equal(env.worlds.openings.worlds.boxes.x, boxes)
 
 
 @pytest.mark.parametrize("hoarding", [False, True])

@@ -96,15 +96,6 @@ def test_no_missile_no_numbers(params):
             assert not flies.any() or (rows[block][1:, flies] != 0.0).any(1).all()
 
 
-def test_extremes_are_clipped_to_five(params):
-    near = observed(params, duel(params, enemy_xy=(0.0, 3.0))).squeeze(-1)
-    assert near[6].item() == -5.0  # log(3 / 10 000) = -8.1
-    assert near[14].item() == 5.0  # 500 m/s across at 3 m: 10 x 167 rad/s
-    far = observed(params, duel(params, enemy_xy=(400_000.0, 0.0))).squeeze(-1)
-    assert far[7].item() == 5.0  # 400 / 50
-    assert far[6].item() == pytest.approx(math.log(40))
-
-
 def test_the_dead_are_seen_as_dead(params):
     state = duel(params)
     alive = torch.tensor([[True], [False]])

@@ -124,11 +124,3 @@ def test_its_break_saves_it_from_shots_that_nobody_outruns():
     shots = list(zip(ranges_m, [300.0] * 4, [300.0] * 4, [0.0, 10.0, -20.0, 0.0], strict=True))
     assert shot_at(pilot("crank"), shots).tolist() == [True, True, True, False]
     assert not shot_at(pilot("crank", break_time_to_go_s=0.0), shots).any()
-
-
-def test_it_attacks_again_when_it_has_lost_a_missile():
-    states, launches = flown(pilot("crank"), picture(0.0, 21e3), 100, enemy_fires=(0,))
-    fled = max(abs(bearing_of_enemy(state)) for state in states[:40])
-    assert fled > 150.0
-    assert any(flag[1].item() for flag in launches)
-    assert not states[-1].aircraft.alive[0].item()

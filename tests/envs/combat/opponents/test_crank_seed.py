@@ -8,11 +8,9 @@ from tests.envs.combat.opponents.pictures import (
     DEGREE,
     PARAMS,
     command,
-    flown,
     keys,
     picture,
     pilot,
-    range_of_enemy,
 )
 
 
@@ -64,13 +62,3 @@ def test_its_stages_and_the_pause_between_two_shots():
     first, after = opponent.act(PARAMS, middle, 1, defending)
     second, _ = opponent.act(PARAMS, middle, 1, after)
     assert [first.fire.item(), second.fire.item()] == [False, True]
-
-
-def test_the_shipped_one_shoots_in_no_other_window():
-    ranges_m = []
-    for range_m in (19e3, 24e3, 30e3):
-        states, launches = flown(pilot("crank_seed"), picture(5.0, range_m), 40)
-        pairs = zip(states, launches, strict=False)
-        ranges_m += [range_of_enemy(state).item() for state, flag in pairs if flag[1]]
-    assert ranges_m
-    assert all(18e3 <= range_m <= 20e3 for range_m in ranges_m)

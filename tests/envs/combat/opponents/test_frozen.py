@@ -1,4 +1,4 @@
-"""Frozen policies: they see and act as they were trained to, and come from files that fit."""
+"""Frozen policies: the observation and action of their training, and files that do not fit."""
 
 import pytest
 import torch
@@ -19,10 +19,7 @@ from tests.command_line import command
 from tests.curriculum.league_env import configuration, make_agent, make_env
 
 TINY = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
-OTHER_KIND = (
-    "observation=entities",
-    "action=discrete_fine",
-)  # the env under test has ego, discrete
+OTHER_KIND = "observation=entities", "action=discrete_fine"  # the env under test has ego, discrete
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +43,13 @@ def frozen_env(path, *overrides, num_envs=6):
     return build(config.env)(num_envs=num_envs, device="cpu", seed=0)
 
 
+def adapter(env, config):
+    observation, action = build(config.observation), build(config.action)
+    seat = PolicyAdapter(observation=observation, action=action, compile_mode="off")
+    seat.prepare(env.params, "cpu")
+    return seat
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_an_adapter_observes_what_the_env_shows_the_learner_there(size):
     env = make_env(5, f"env.team_size={size}", "observation=entities")
@@ -53,11 +57,7 @@ def test_an_adapter_observes_what_the_env_shows_the_learner_there(size):
     for _ in range(3):
         action = env.full_action_spec[env.action_key].rand()
         _, root = env.step_and_maybe_reset(root.set(env.action_key, action))
-    config = configuration(f"env.team_size={size}", "observation=entities")
-    seat = PolicyAdapter(
-        observation=build(config.observation), action=build(config.action), compile_mode="off"
-    )
-    seat.prepare(env.params, "cpu")
+    seat = adapter(env, configuration(f"env.team_size={size}", "observation=entities"))
     observed = frames_of(root, None if size == 1 else "agents")
     for me in range(size):
         frames = seat.observe(env.params, env.combat_state, me)
@@ -73,11 +73,7 @@ def test_commands_are_the_orders_of_the_policys_actions():
     env = make_env(64)
     root = env.reset()
     policy = make_agent(env, seed=2).policy
-    config = configuration()
-    seat = PolicyAdapter(
-        observation=build(config.observation), action=build(config.action), compile_mode="off"
-    )
-    seat.prepare(env.params, "cpu")
+    seat = adapter(env, configuration())
     frames = seat.observe(env.params, env.combat_state, 0)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         found = seat.command(policy.get_dist(frames))
@@ -102,9 +98,7 @@ def test_the_checkpoints_policy_flies_with_its_own_observation_and_action(traine
     root = env.reset()
     _, root = env.step_and_maybe_reset(root.set("action", env.action_spec.zero()))
     # What it does from the other side is what it would do as the learner of an env of its own kind.
-    config = compose("train", ["opponent=straight", "compile=off", *OTHER_KIND])
-    home = build(config.env)(num_envs=6, device="cpu", seed=0)
-    seat = PolicyAdapter(observation=home._observation, action=home._action, compile_mode="off")
+    seat = adapter(env, compose("train", ["opponent=straight", *OTHER_KIND]))
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         expected = seat.command(policy.get_dist(seat.observe(env.params, env.combat_state, 1)))
         found, memory = env.opponent.act(env.params, env.combat_state, 1, ())
@@ -195,7 +189,7 @@ def test_latest_is_the_latest_run_when_the_training_began(trained, tmp_path, mon
     capsys.readouterr()
     assert command(navrl.evaluate.main, "checkpoint=second", "num_episodes=2") == 0
     assert f"against {rival}: 2 episodes" in capsys.readouterr().out
-    # Who wants the newest gets it: evaluate, once "latest" means the second run.
+    # An evaluation takes the newest: now "latest" means the second run.
     assert command(navrl.evaluate.main, "opponent=checkpoint", "num_episodes=2") == 0
     newest = find("second", tmp_path / "outputs")
     assert f"{newest} against {newest}: 2 episodes" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The league pilot: who acts where, and who is named as the opponent of an episode."""
+"""The league: the policy or script that acts in each env, and the tag of an episode's opponent."""
 
 from contextlib import ExitStack
 
@@ -14,6 +14,7 @@ from navrl.envs.core.random import episode_key
 from tests.curriculum.league_env import make_agent, make_env
 
 N = 12
+TEAM, ENEMY = "env.team_size=2", 2  # index of the first aircraft of the other side
 PLAN = ((1, 5, 1003), (5, 6, 1001), (9, 11, 1003))  # start, stop, tag; the rest is scripted
 
 
@@ -31,35 +32,29 @@ class Compass(Pilot):
         return Command(rudder, 1.0 - rudder, memory[0] > 0), (memory[0] + 1,)
 
 
-def keys(episode=0, count=N):
-    env_ids = torch.arange(count)
+def keys(episode=0):
+    env_ids = torch.arange(N)
     return episode_key(torch.full_like(env_ids, 4), env_ids, torch.full_like(env_ids, episode))
 
 
-def crew(num_envs=N, **changes):
-    """A furnished league of two compasses, and the memories of its first episodes."""
+def crew():
+    """Build a league of two compasses with room for N envs."""
     scripts = Mixture(pilots={"a": Compass(1), "b": Compass(2)}, weights={"a": 1.0, "b": 1.0})
     league = League(scripts=scripts, observation=None, action=None, compile_mode="off")
-    league.allocate(num_envs, "cpu")
+    league.allocate(N, "cpu")
     return league
-
-
-def fly(env, decisions):
-    """Fly away from the start."""
-    root = env.reset()
-    for _ in range(decisions):
-        _, root = env.step_and_maybe_reset(root.set("action", env.action_spec.zero()))
-    return root
 
 
 @pytest.fixture
 def game():
     """An env in mid-flight whose league can be seated, and two different policies for it."""
-    env = make_env(N)
+    env = make_env(N, TEAM)
     env.opponent.allocate(N, "cpu")
-    fly(env, 2)
-    policies = {1001: make_agent(env, seed=1).policy, 1003: make_agent(env, seed=3).policy}
-    return env, policies
+    root = env.reset()
+    for _ in range(2):
+        action = env.full_action_spec[env.action_key].zero()
+        _, root = env.step_and_maybe_reset(root.set(env.action_key, action))
+    return env, {tag: make_agent(env, TEAM, seed=tag).policy for tag in (1001, 1003)}
 
 
 def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
@@ -67,23 +62,24 @@ def test_each_policy_acts_in_its_envs_and_the_scripts_elsewhere(game):
     league, state = env.opponent, env.combat_state
     memory = env._world.state.memories[0]
     league.assign([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
-    frames = league._adapter.observe(env.params, state, 1)
+    frames = league._adapter.observe(env.params, state, ENEMY)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
-        command, after = league.act(env.params, state, 1, memory)
+        command, after = league.act(env.params, state, ENEMY, memory)
         alone = {
             tag: league._adapter.command(policy.get_dist(frames))
             for tag, policy in policies.items()
         }
-    alone[SCRIPTED], remembered = league.scripts.act(env.params, state, 1, memory[1:])
+    alone[SCRIPTED], remembered = league.scripts.act(env.params, state, ENEMY, memory[1:])
     # They want different things, or nothing could be observed from the result.
     assert len({tuple(each.rudder.tolist()) for each in alone.values()}) == 3
+    assert len({target for tag in policies for target in alone[tag].target.tolist()}) == 2
     owner = [SCRIPTED] * N
     for start, stop, tag in PLAN:
         owner[start:stop] = [tag] * (stop - start)
-    for field in ("rudder", "throttle", "fire"):
+    alone[SCRIPTED] = alone[SCRIPTED]._replace(target=torch.full((N,), NEAREST))
+    for field in ("rudder", "throttle", "fire", "target"):
         expected = [getattr(alone[tag], field)[i].item() for i, tag in enumerate(owner)]
         assert getattr(command, field).tolist() == expected
-    assert (command.target == NEAREST).all()
     assert all(torch.equal(a, b) for a, b in zip(after[1:], remembered, strict=True))
 
 
@@ -95,43 +91,10 @@ def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
     found = {}
     for mode in (ExplorationType.RANDOM, ExplorationType.DETERMINISTIC):
         with set_exploration_type(mode):
-            acts = [league.act(env.params, state, 1, memory)[0] for _ in range(12)]
+            acts = [league.act(env.params, state, ENEMY, memory)[0] for _ in range(12)]
         found[mode] = {tuple(act.rudder.tolist()) for act in acts}
     assert len(found[ExplorationType.RANDOM]) > 1
     assert len(found[ExplorationType.DETERMINISTIC]) == 1
-
-
-class Pointing:
-    """A stand-in for a policy that always names this target, and for its network and head."""
-
-    def __init__(self, target):
-        self.target, self.head, self.uniform = target, self, torch.zeros(1)
-
-    def trunk(self, frames):
-        return torch.full((len(frames), 1), float(self.target))
-
-    def distribution(self, outputs, frames):
-        return outputs
-
-
-class Pointed:
-    """A stand-in for a PolicyAdapter."""
-
-    def observe(self, params, state, me):
-        return torch.zeros(N)
-
-    def command(self, outputs):
-        rudder = torch.full((N,), 0.5)
-        return Command(rudder, rudder, rudder > 0, outputs.squeeze(-1).int())
-
-
-def test_a_policy_names_its_target_and_scripts_take_the_nearest():
-    league = crew()
-    league._adapter = Pointed()
-    league.assign([Block(2, 4, Pointing(1), 1000), Block(4, 7, Pointing(0), 1001)])
-    command, _ = league.act(None, None, 1, league.initial(keys()))
-    assert command.target.dtype == torch.int32
-    assert command.target.tolist() == 2 * [NEAREST] + 2 * [1] + 3 * [0] + 5 * [NEAREST]
 
 
 def test_in_teams_every_aircraft_follows_the_policy_in_its_seat():
@@ -259,8 +222,8 @@ def test_a_command_names_a_target_before_and_after_policies_are_seated(game):
     """Else the env's graph, made for the one kind, would not look at the targets of the other."""
     env, policies = game
     memory = env._world.state.memories[0]
-    scripted, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
+    scripted, _ = env.opponent.act(env.params, env.combat_state, ENEMY, memory)
     env.opponent.assign([Block(0, N, policies[1001], 1001)])
-    seated, _ = env.opponent.act(env.params, env.combat_state, 1, memory)
+    seated, _ = env.opponent.act(env.params, env.combat_state, ENEMY, memory)
     assert scripted.target.dtype == seated.target.dtype == torch.int32
     assert (scripted.target == NEAREST).all()

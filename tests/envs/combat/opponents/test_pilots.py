@@ -18,6 +18,7 @@ from tests.envs.combat.opponents.pictures import (
     DEGREE,
     NAMES,
     PARAMS,
+    bearing_of_enemy,
     command,
     firing,
     flown,
@@ -167,6 +168,17 @@ def test_it_flies_in_teams_and_at_the_nearest_enemy(name):
         assert right == -1.0
 
 
+@pytest.mark.parametrize(
+    ("name", "range_m", "decisions", "away"),
+    [("crank", 21e3, 100, 150.0), ("phase3", 25e3, 110, 90.0)],
+)
+def test_it_turns_away_from_a_missile_and_attacks_again(name, range_m, decisions, away):
+    states, launches = flown(pilot(name), picture(0.0, range_m), decisions, enemy_fires=(0,))
+    assert max(abs(bearing_of_enemy(state)) for state in states[:40]) > away
+    assert any(flag[1].item() for flag in launches)
+    assert states[-1].aircraft.alive[:, 0].tolist() == [False, True]
+
+
 @pytest.mark.parametrize("bearing", [0.0, 90.0, -135.0, 180.0])
 def test_straight_never_turns_nor_fires(bearing):
     state = incoming(picture(bearing, range_m=4e3), bearing, 2e3)
@@ -175,17 +187,10 @@ def test_straight_never_turns_nor_fires(bearing):
 
 @pytest.mark.parametrize(
     ("bearing", "rudder"),
+    # A dead zone of 0.05 rad = 2.86 degrees; dead astern it turns left, whichever side it is on.
     [
-        (0.0, 0.0),
-        (2.5, 0.0),  # 0.05 rad = 2.86 degrees
-        (-2.5, 0.0),
-        (3.2, 1.0),
-        (-3.2, -1.0),
-        (90.0, 1.0),
-        (-170.0, -1.0),
-        (179.0, 1.0),  # dead astern: left, whichever side it is on
-        (-179.0, 1.0),
-        (180.0, 1.0),
+        *((0.0, 0.0), (2.5, 0.0), (-2.5, 0.0), (3.2, 1.0), (-3.2, -1.0), (90.0, 1.0)),
+        *((-170.0, -1.0), (179.0, 1.0), (-179.0, 1.0), (180.0, 1.0)),
     ],
 )
 def test_pursuit_turns_towards_the_enemy_outside_its_dead_zone(bearing, rudder):

@@ -115,13 +115,6 @@ def test_the_trigger_is_dead_for_some_decisions_after_a_launch(pause):
     assert all(can_fire(params, s)[1].item() for s in states), "the other one's trigger works"
 
 
-def test_the_pause_passes_while_nobody_pulls():
-    params = shipped_params(cooldown_decisions=2, channel_mode="recycle")
-    states, _ = play(params, opening(params, *FAR), 4, first=RED)
-    assert [s.aircraft.cooldown[0].item() for s in states] == [0, 2, 1, 0, 0]
-    assert [can_fire(params, s)[0].item() for s in states] == [True, False, False, True, True]
-
-
 # ---- after the last kill ---------------------------------------------------------------------
 
 

@@ -108,21 +108,6 @@ def test_who_names_nobody_or_the_dead_fires_at_the_nearest_of_the_living(request
     assert after.missiles.target[5, 0].item() == expected
 
 
-def test_each_missile_of_an_aircraft_can_fly_at_another_enemy():
-    params = shipped_params(team_size=3, channels=3)
-    state = grid(params)
-    for place in (2, 0, 1):
-        requested = torch.full((6, 1), place, dtype=torch.int32)
-        fire = [True] + [False] * 5
-        state, _ = advance(params, state, orders(state, fire=fire)._replace(target=requested))
-    assert state.missiles.target[0, :, 0].tolist() == [5, 3, 4]
-    states, events = play(params, state, 14)
-    killed = torch.stack([e.killed[:, 0] for e in events]).any(0).tolist()
-    assert killed == [False] * 3 + [True] * 3
-    assert decided(params, states[-1]).item()
-    assert winner_sign(params, states[-1], 0).item() == 1.0
-
-
 # ---- hits ------------------------------------------------------------------------------------
 
 

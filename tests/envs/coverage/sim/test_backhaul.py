@@ -32,14 +32,6 @@ def test_links_reach_498_metres():
         assert found.direct.flatten().tolist() == [linked] * 2
 
 
-def test_a_chain_of_three_and_a_fourth_beyond():
-    found = connected(chain_params(), CHAIN)
-    assert found.length[:, 0].tolist() == [1.0, 2.0, 3.0, 0.0]
-    assert found.direct[0, :, 0].tolist() == [True, False, False, False]
-    four = connected(chain_params("coverage_relay", "env.sim.backhaul.max_hops=4"), CHAIN)
-    assert four.length[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
-
-
 def test_without_a_link_of_the_chain_all_beyond_are_cut_off():
     params = chain_params()
     users = rows([[500.0, 500.0]] * params.num_users)

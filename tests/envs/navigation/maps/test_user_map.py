@@ -205,12 +205,8 @@ def test_too_many_boxes(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"resolution_m": 0.0},
-        {"height_step_m": float("nan")},
-        {"height_scale_m": float("inf")},
-        {"ground_m": -1.0},
-        {"origin_m": (0.0, 0.0)},
-        {"origin_m": (0.0, 0.0, float("nan"))},
+        *({"resolution_m": 0.0}, {"height_step_m": np.nan}, {"height_scale_m": np.inf}),
+        *({"ground_m": -1.0}, {"origin_m": (0.0, 0.0)}, {"origin_m": (0.0, 0.0, np.nan)}),
     ],
 )
 def test_impossible_scales_are_named(tmp_path, changes):
@@ -265,17 +261,6 @@ def test_boxes_fill_exactly_the_voxels_once(share):
     blocks = merged(space)
     assert np.array_equal(filled(blocks, space.shape), space.astype(int))
     assert len(blocks.top) <= space.sum()
-
-
-@pytest.mark.parametrize("along_x", [True, False])
-def test_strips_go_the_way_that_needs_fewer_boxes(along_x):
-    """Three parallel walls with teeth at their ends are fewer when the strips follow the walls."""
-    space = np.zeros((7, 12, 1), dtype=bool)
-    space[0:2, :8] = space[2:4, :9] = space[4:6, :7] = True
-    space = space if along_x else space.transpose(1, 0, 2)
-    blocks = merged(space)
-    assert len(blocks.top) == 3
-    assert np.array_equal(filled(blocks, space.shape), space.astype(int))
 
 
 GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=3.0)

@@ -222,12 +222,8 @@ def test_compiled_it_is_the_same_and_no_tensor_holds_every_ray_and_obstacle():
 @pytest.mark.parametrize(
     "change",
     [
-        {"range_m": 0.0},
-        {"beams": 0},
-        {"rings": 0},
-        {"rings": 1},
-        {"ring_low_deg": 30.0},
-        {"ring_high_deg": 90.0},
+        *({"range_m": 0.0}, {"beams": 0}, {"rings": 0}, {"rings": 1}),
+        *({"ring_low_deg": 30.0}, {"ring_high_deg": 90.0}),
     ],
     ids=str,
 )

@@ -15,8 +15,6 @@ from tests.envs.navigation.sim.moving_examples import (
     vectors,
 )
 
-MIXED = dict.fromkeys(MODES, 1.0)
-
 
 def speeds(obstacles):
     return vectors(obstacles.velocity).square().sum(0).sqrt()
@@ -165,16 +163,9 @@ def test_absent_obstacles_stay_absent(mode, every_s):
 @pytest.mark.parametrize(
     "change",
     [
-        {"count": 12},
-        {"count": 0},
-        {"half_extent_m": 0.0},
-        {"speed_mps": (0.0, 1.0)},
-        {"speed_mps": (2.0, 1.0)},
-        {"local_range_m": (1.0, -1.0, 1.0)},
-        {"re_aim_every_s": 0.0},
-        {"rest_s": 0.0},
-        {"look_ahead_s": -1.0},
-        {"modes": {"waypoint": 1.0}},
+        *({"count": 12}, {"count": 0}, {"half_extent_m": 0.0}, {"speed_mps": (0.0, 1.0)}),
+        *({"speed_mps": (2.0, 1.0)}, {"local_range_m": (1.0, -1.0, 1.0)}, {"re_aim_every_s": 0.0}),
+        *({"rest_s": 0.0}, {"look_ahead_s": -1.0}, {"modes": {"waypoint": 1.0}}),
         {"modes": dict.fromkeys(MODES, 0.0)},
     ],
     ids=str,

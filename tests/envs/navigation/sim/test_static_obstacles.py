@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from navrl.envs.navigation.sim.static_obstacles import (
-    FAR_M,
     Boxes,
     Cylinders,
     Grid,
@@ -105,36 +104,10 @@ def test_every_position_finds_all_that_is_within_reach_even_outside_of_the_grid(
     assert seen > 500  # the positions are where the obstacles are
 
 
-def test_rows_of_cells_go_along_x_and_the_edge_cells_reach_outwards():
-    x = torch.tensor([-9.0, -7.6, -7.4, 8.9, 9.0, 1e7, -1e7, 0.1])
-    y = torch.tensor([-9.0, -9.0, -9.0, -9.0, -7.4, 0.1, 0.1, 1e7])
-    # 12 x 12 cells of 1.5 m from -9 m: column 0 ends at -7.5, zero is the start of number 6.
-    assert GRID.cell_index(x, y).tolist() == [0, 0, 1, 11, 23, 83, 72, 138]
-    assert GRID.cell_index(x, y).dtype == torch.int64
-
-
 def test_a_position_that_is_no_number_still_has_a_cell():
     nowhere = torch.tensor([math.nan, math.inf, -math.inf])
     cells = GRID.cell_index(nowhere, nowhere)
     assert ((cells >= 0) & (cells < GRID.cells)).all()
-
-
-def test_the_last_obstacle_of_each_kind_is_not_there_and_fills_free_places():
-    worlds = built(some_boxes(), some_cylinders())
-    for kind, table in (
-        (worlds.boxes, worlds.box_cells),
-        (worlds.cylinders, worlds.cylinder_cells),
-    ):
-        assert kind.x.shape == (3, 25)
-        assert (kind.x[:, -1] == FAR_M).all()
-        assert (kind.y[:, -1] == FAR_M).all()
-        assert table.dtype == torch.int32
-        assert table.shape == (3, 144, 24)
-        assert int(table.min()) >= 0
-        assert int(table.max()) == 24  # some place is free, and no index is out of the table
-    assert (worlds.boxes.half_x_m[:, -1] == 0.0).all()
-    assert (worlds.boxes.cos_yaw[:, -1] == 1.0).all()
-    assert (worlds.cylinders.radius_m[:, -1] == 0.0).all()
 
 
 def test_a_world_without_obstacles_and_tables_without_places():
@@ -195,12 +168,6 @@ def test_what_is_in_sight_at_least_holds_for_obstacles_on_a_lattice():
     bound = math.ceil(144 * math.pi * 25 / 36**2)
     assert grid.least_in_sight(144, 6.0) == bound
     assert bound <= fullest <= 4 * bound
-
-
-def test_discs_that_leave_the_grid_are_cut_down_to_it():
-    grid = Grid(half_extent_m=9.0, cell_m=0.5, reach_m=20.0)
-    assert grid.least_in_sight(144, 6.0) == math.ceil(144 * math.pi * 36 / 38**2)
-    assert grid.least_in_sight(144, 9.0) == grid.least_in_sight(144, math.inf) == 0
 
 
 @pytest.mark.parametrize(
