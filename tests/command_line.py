@@ -25,7 +25,7 @@ forks.set_forkserver_preload(
 
 
 class Finished(NamedTuple):
-    """How a process ended, and what it wrote."""
+    """Exit code and output of a process."""
 
     returncode: int | None
     stdout: str

@@ -60,7 +60,7 @@ def _neutral_environment(monkeypatch):
 
 @pytest.fixture
 def traced_only(monkeypatch):
-    """What compiles is traced, with the guards that it has, but runs eager: C++ takes its time."""
+    """Trace compiled functions with their guards but run them eager: compiling C++ is slow."""
     compiled = torch.compile
 
     def traced(function, options, **how):

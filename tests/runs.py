@@ -5,23 +5,25 @@ import json
 CONFIG = "env: {{name: {env}, objective: success}}\nagent: {{name: {agent}}}\nseed: {seed}\n"
 
 
-def write_run(path, *, env="alice_and_bob", agent="hmasd", seed=0, rounds=12, said=()):
-    """A run that learned, with the rows of its rounds and one late evaluation."""
+def write_run(path, *, env="alice_and_bob", agent="hmasd", seed=0, iterations=12, extra=()):
+    """A run that learned, with the rows of its iterations and one late evaluation."""
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(CONFIG.format(env=env, agent=agent, seed=seed))
-    words = [f"env={env}", f"agent={agent}", f"seed={seed}", *said]
+    words = [f"env={env}", f"agent={agent}", f"seed={seed}", *extra]
     (path / "overrides.yaml").write_text("".join(f"- {json.dumps(word)}\n" for word in words))
     (path / "status.json").write_text('{"state": "finished"}\n')
     (path / "summary.json").write_text(json.dumps({f"eval/{env}/success": 0.9 + 0.01 * seed}))
-    rows = [row(i, seed, rounds, agent) for i in range(1, rounds + 1)]
-    rows.append({"iteration": rounds // 2, "frames": 1000 * (rounds // 2), "eval/success": 0.5})
+    rows = [row(i, seed, iterations, agent) for i in range(1, iterations + 1)]
+    rows.append(
+        {"iteration": iterations // 2, "frames": 1000 * (iterations // 2), "eval/success": 0.5}
+    )
     (path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
     return path
 
 
-def row(iteration, seed, rounds, agent):
-    """What a round is like."""
-    done = iteration / rounds
+def row(iteration, seed, iterations, agent):
+    """Return the row of one iteration."""
+    done = iteration / iterations
     skills = {
         **{f"skill/usage_Z_{i}": share for i, share in enumerate((1 - done / 2, done / 2))},
         **{f"skill/usage_z_{i}": 0.25 for i in range(4)},

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def probe(monkeypatch):
-    """A command that notes the arguments it received and returns what it is told to."""
+    """A command that notes the arguments it received and returns `result`."""
     module = types.ModuleType("navrl_probe")
     module.seen, module.result = [], None
 

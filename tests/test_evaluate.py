@@ -107,9 +107,9 @@ def evaluate(tmp_path, monkeypatch, capsys):
         (["opponent=phase2"], "phase2"),
     ],
 )
-def test_the_opponent_is_told_by_the_option_that_was_chosen(evaluate, arguments, name):
-    subject = ("checkpoint=scripted:straight", "num_episodes=1", "output=result.json")
-    code, printed = evaluate(*subject, *arguments, "env.sim.time_limit_s=2")
+def test_the_opponent_is_named_by_the_option_that_was_chosen(evaluate, arguments, name):
+    policy = ("checkpoint=scripted:straight", "num_episodes=1", "output=result.json")
+    code, printed = evaluate(*policy, *arguments, "env.sim.time_limit_s=2")
     assert code == 0, printed.err
     assert f"scripted:straight against {name}: 1 episode," in printed.out
     with open("result.json", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ LEARNERS = {
 
 
 def main(learner: str) -> dict:
-    """What acting and learning did, after a first update that may set things up."""
+    """Return the events of acting and learning, after a first update that may set things up."""
     name, specs, make_rollout = LEARNERS[learner]
     config, parameters = compose("train", [f"agent={name}", *OVERRIDES]), []
     with audit(parameters) as recorder, torch.device(DEVICE):

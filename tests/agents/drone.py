@@ -1,4 +1,4 @@
-"""What a drone is told and may do, and rollouts of it that need no simulator."""
+"""Specs, observations and rollouts of a drone, which need no simulator."""
 
 import torch
 from tensordict import TensorDict

@@ -12,13 +12,13 @@ ACTING = {"team": {"max", "argmax"}, "drone": {"convolution", "native_layer_norm
 
 @pytest.fixture(scope="module", params=list(ACTING))
 def learner(request):
-    """Who learns."""
+    """The kind of agent that learns."""
     return request.param
 
 
 @pytest.fixture(scope="module")
 def report(learner):
-    """What the audit found, or a skip where this torch cannot be audited."""
+    """Return the findings of the audit, or skip where this torch cannot be audited."""
     return audited(functools.partial(cuda_update.main, learner))
 
 

@@ -15,7 +15,7 @@ def text(root):
 @pytest.mark.parametrize("group", ["reward", "scenario", "observation", "action"])
 def test_every_option_has_its_line(root, text, group):
     table = text.partition(f"| `{group}=` |")[2].partition("\n\n")[0]
-    told = {
+    documented = {
         name
         for line in table.splitlines()[2:]
         for name in re.findall(r"`(\w+)`", line.split("|")[1])
@@ -26,7 +26,7 @@ def test_every_option_has_its_line(root, text, group):
         for path in (root / "conf" / group).glob("*.yaml")
         if "for env=" not in path.read_text(encoding="utf-8").partition("\n")[0]
     }
-    assert told == options - others
+    assert documented == options - others
 
 
 def test_every_statistic_has_its_line(text, compose_cfg):

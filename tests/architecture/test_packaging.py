@@ -21,7 +21,7 @@ print(json.dumps([navrl.__file__, str(conf_dir()), sorted(compose("train"))]))
 
 
 def run(directory, python_path):
-    """Where a new process in `directory` finds navrl and conf/, and the keys of train.yaml."""
+    """Return where a new process in `directory` finds navrl and conf/, and the keys of train.yaml."""
     environment = {**os.environ, "PYTHONPATH": str(python_path)}
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM],

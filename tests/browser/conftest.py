@@ -102,7 +102,7 @@ class Opened:
         return 60 * int(minutes) + float(seconds)
 
     def pixels(self, canvas):
-        """How many colours a canvas shows, and a digest of its picture."""
+        """Return the number of colours of a canvas, and a digest of its picture."""
         return tuple(
             self.page.evaluate(
                 """(id) => {

@@ -115,18 +115,6 @@ def test_the_keyboard(fly):
     assert replay.page.is_visible("#help")
 
 
-def test_every_ring_is_another_picture(fly):
-    replay = fly("twelve")
-    replay.seek(2.5)
-    pictures = []
-    for _ in range(6):
-        pictures.append(replay.pixels("top-view"))
-        replay.page.click("#lidar")
-        replay.settle()
-    assert len(set(pictures)) == 6
-    assert replay.pixels("top-view") == pictures[0]
-
-
 def test_the_map_follows_shows_the_route_and_can_be_moved(fly):
     replay = fly("twelve")
     replay.seek(6.0)

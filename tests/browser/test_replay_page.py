@@ -89,7 +89,7 @@ def test_a_clicked_button_leaves_the_space_bar_to_the_player(show):
     assert replay.page.evaluate("player.playing")
 
 
-def test_events_are_marked_told_and_lead_there(show):
+def test_events_are_marked_named_and_lead_there(show):
     replay = show("duel")
     marks = replay.page.locator(".mark")
     assert marks.count() == 4
@@ -208,7 +208,7 @@ def test_a_crowd_leaves_the_graph_its_room_on_a_laptop(show):
     assert titles[-3:] == ["left", "right", "straight"]
 
 
-def test_the_dead_are_skipped_and_tell_when_they_died(show):
+def test_the_dead_are_skipped_and_show_when_they_died(show):
     replay = show("duel")
     replay.press("End")
     dead = replay.page.evaluate("player.scene.fight.aircraft.findIndex((c) => c.died !== null)")

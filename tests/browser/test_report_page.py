@@ -1,4 +1,4 @@
-"""The report in a real browser: charts are drawn, legends switch lines, a pointer is told numbers."""
+"""The report in a real browser: charts are drawn, legends switch lines, a pointer shows numbers."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_the_legend_switches_lines_off_and_on(show, report):
     assert success.locator("path.mean").count() == 4
 
 
-def test_a_pointer_is_told_what_is_under_it(show, report):
+def test_a_pointer_shows_what_is_under_it(show, report):
     page = show(report).page
     box = card(page, "success").locator("svg").bounding_box()
     page.mouse.move(box["x"] + box["width"] - 12, box["y"] + 60)

@@ -1,7 +1,7 @@
 """Runs code on fake CUDA tensors and writes down every host synchronisation and device crossing.
 
 No GPU is needed: FakeTensorMode carries shapes and devices only. What would block the host is
-answered with a dummy and recorded together with the line that asked for it. It proves that nothing
+answered with a dummy and recorded together with the line that caused it. It proves that nothing
 waits and nothing mixes devices; it says nothing about numbers or speed.
 """
 
@@ -78,17 +78,17 @@ class Audit(TorchDispatchMode):
 
     def _indexed(self, args):
         """Boolean masks synchronise, indices on the host are copied."""
-        subject, indices, *rest = args
+        tensor, indices, *rest = args
         plain = []
         for index in indices:
             if index is not None and index.dtype in (torch.bool, torch.uint8):
                 self.record("sync: index by a boolean mask")
-                plain.append(torch.zeros(1, dtype=torch.int64, device=subject.device))
+                plain.append(torch.zeros(1, dtype=torch.int64, device=tensor.device))
                 continue
-            if index is not None and index.device != subject.device:
-                self.record(f"copy: index {index.device.type} -> {subject.device.type}")
+            if index is not None and index.device != tensor.device:
+                self.record(f"copy: index {index.device.type} -> {tensor.device.type}")
             plain.append(index)
-        return (subject, plain, *rest)
+        return (tensor, plain, *rest)
 
     def _crossing(self, packet, args, result) -> None:
         if packet not in (aten._to_copy, aten.copy_):
@@ -112,10 +112,10 @@ class Audit(TorchDispatchMode):
         self.events.append(f"{what} at {' <- '.join(reversed(frames[-5:]))}")
 
 
-def _no_rows(packet, subject):
+def _no_rows(packet, tensor):
     if packet is aten.nonzero:
-        return torch.zeros(0, subject.ndim, dtype=torch.int64, device=subject.device)
-    return torch.zeros(0, dtype=subject.dtype, device=subject.device)
+        return torch.zeros(0, tensor.ndim, dtype=torch.int64, device=tensor.device)
+    return torch.zeros(0, dtype=tensor.dtype, device=tensor.device)
 
 
 @contextmanager

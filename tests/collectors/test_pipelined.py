@@ -110,17 +110,6 @@ def test_it_collects_beside_the_caller(learner, make_pipeline):
     assert collector.metrics()["time/collect_ahead"] > 0.0
 
 
-def test_nobody_collects_outside_of_ahead(learner, make_pipeline):
-    env, agent = learner()
-    collector = make_pipeline(env, agent.policy)
-    for rollout in collector:
-        with collector.ahead():
-            agent.update(rollout)
-        at_rest = env.runtime_state()["world"]
-        time.sleep(0.02)
-        assert all(a is b for a, b in zip(at_rest, env.runtime_state()["world"], strict=True))
-
-
 def test_an_error_of_the_thread_is_raised_where_it_is_waited_for(learner, make_pipeline):
     env, agent = learner()
     collector = make_pipeline(env, agent.policy)

@@ -112,16 +112,6 @@ def test_what_a_batch_holds_is_counted(make_env, make_agent):
     assert again["time/unpack"] > 0.0
 
 
-def test_nothing_is_left_of_a_rollout_when_the_next_is_there(make_env, make_agent):
-    env = make_env()
-    rollouts = iter(collector_of("compressed", env, make_agent(env).policy, steps=6))
-    old = next(rollouts)
-    address = old["action"].data_ptr()
-    new = next(rollouts)
-    assert new["action"].data_ptr() == address
-    assert torch.equal(old["observation", "ego"] + 0.0, new["observation", "ego"] + 0.0)
-
-
 def test_a_rollout_may_be_written_to_disk(tmp_path, make_env, make_agent):
     env = make_env()
     keep = build(compose("train", ["rollouts=disk", "rollouts.save_every=1"]).rollouts)

@@ -49,19 +49,6 @@ def test_frames_follow_each_other_and_rollouts_too(trio):
         last = frames[:, -1]
 
 
-def test_one_buffer_is_refilled(trio):
-    _, _, collector = trio
-    addresses, contents = set(), []
-    for rollout in collector:
-        leaves = rollout.exclude("policy_version")
-        addresses.add(
-            tuple(leaves.get(key).data_ptr() for key in sorted(leaves.keys(True, True), key=str))
-        )
-        contents.append(leaves["observation", "ego"].clone())
-    assert len(addresses) == 1
-    assert not torch.equal(contents[0], contents[1])
-
-
 def test_keys_of_the_user_never_reach_the_buffer(trio):
     _, _, collector = trio
     expected = None
@@ -84,15 +71,6 @@ def test_every_rollout_carries_the_version_of_its_policy(trio):
         versions.append(rollout.get_non_tensor("policy_version"))
         agent.update(rollout)
     assert versions == [0, 1, 2, 3]
-
-
-def test_the_stored_log_probs_are_those_of_the_policy(trio):
-    _, agent, collector = trio
-    for rollout in collector:
-        with torch.no_grad():
-            again = agent.policy.get_dist(rollout).log_prob(rollout["action"])
-        torch.testing.assert_close(again, rollout["action_log_prob"], rtol=0.0, atol=1e-5)
-        agent.update(rollout)
 
 
 def test_only_the_fast_path_is_used(trio, monkeypatch):

@@ -12,7 +12,6 @@ from navrl.commands.bench import (
     Timing,
     Training,
     advice,
-    alternate,
     main,
     measure,
     table,
@@ -34,8 +33,8 @@ def test_all_of_it_is_printed_and_written(tmp_path, capsys):
     file = tmp_path / "bench.json"
     flags = ["--repeats", "1", "--sizes", "16,8", "--memory-gb", "64", "--json", str(file)]
     assert main([*TINY, *flags]) == 0
-    printed, said = capsys.readouterr()
-    assert said == ""  # no progress where nobody watches
+    printed, errors = capsys.readouterr()
+    assert errors == ""  # no progress where nobody watches
     rows = {line[:22].strip(): line[22:].split() for line in printed.splitlines()}
     assert {"collect", "update", "gradient steps", "iteration", "8", "16"} <= rows.keys()
     assert "is the fastest of these that fits into 64.0 GB" in printed
@@ -93,10 +92,10 @@ def test_advice_is_by_what_fits(sizes, budget_mb, expected):
 )
 def test_wrong_input_gets_one_sentence(capsys, arguments, complaint):
     assert main(arguments) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("navrl: error: ")
-    assert complaint in said
-    assert said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("navrl: error: ")
+    assert complaint in errors
+    assert errors.count("\n") == 1
 
 
 # ---- sections and floors
@@ -174,14 +173,3 @@ def test_wholes_have_the_floors_of_their_parts():
     assert found["iteration"] == Timing(10000.0, 13000.0, 6250.0)
     del spreads["floor of   gradient steps"]
     assert timings(spreads)["iteration"].floor_ms is None
-
-
-def test_alternate_takes_the_median_of_the_turns_after_the_first(monkeypatch):
-    # One reading in the turn that warms, then 1, 5 and 2 ms.
-    clock = iter([0.0, 0.1, 0.1, 0.101, 0.2, 0.205, 0.3, 0.302])
-    monkeypatch.setattr(measuring, "Sections", lambda *_, window: _sections(window, clock))
-    assert alternate({"it": lambda: None}, 3)["it"] == pytest.approx((0.002, 0.005))
-
-
-def _sections(window, clock, real=measuring.Sections):
-    return real("cpu", window=window, clock=lambda: next(clock))

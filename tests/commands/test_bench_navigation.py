@@ -36,7 +36,7 @@ def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "sentence"),
     [
         (["num_episodes=0"], "num_episodes = 0; expected a whole number, 1 or more"),
         (["static=21"], "static = 21; expected a whole number from 0 to 20"),
@@ -44,9 +44,9 @@ def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys
         (["nobody"], "nobody"),
     ],
 )
-def test_mistakes_get_a_sentence(wrong, said, capsys):
+def test_mistakes_get_a_sentence(wrong, sentence, capsys):
     assert main(["--no-planners", "scripted:greedy", *SMALL, *wrong]) != 0
-    assert said in capsys.readouterr().err
+    assert sentence in capsys.readouterr().err
 
 
 def test_there_is_room_for_more_moving_obstacles_than_the_env_asks_for(tmp_path, capsys):

@@ -140,7 +140,7 @@ def test_bf16_is_read_from_the_flags():
         ("", "warn", "no mode found"),
     ],
 )
-def test_the_mode_of_wandb_is_told(tmp_path, text, state, found):
+def test_the_mode_of_wandb_is_shown(tmp_path, text, state, found):
     (tmp_path / "wandb.yaml").write_text(text)
     check = doctor.check_wandb(tmp_path / "wandb.yaml")
     assert check.state == state

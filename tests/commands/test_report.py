@@ -16,7 +16,7 @@ def _here(tmp_path, monkeypatch):
 
 
 def data_of(folder):
-    """What the page shows."""
+    """Return the data of the page."""
     text = (folder / "report.html").read_text(encoding="utf-8")
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
@@ -60,9 +60,9 @@ def test_one_run_and_its_tables(tmp_path, capsys):
 def test_a_sweep_is_grouped_by_what_is_not_a_seed(tmp_path):
     for number, (agent, seed) in enumerate([(a, s) for a in ("hmasd", "mappo") for s in (1, 2, 3)]):
         write_run(
-            tmp_path / f"multirun/x/today/{number}", agent=agent, seed=seed, said=["console=none"]
+            tmp_path / f"multirun/x/today/{number}", agent=agent, seed=seed, extra=["console=none"]
         )
-    write_run(tmp_path / "multirun/x/today/10", seed=4, said=["agent.k=5"])
+    write_run(tmp_path / "multirun/x/today/10", seed=4, extra=["agent.k=5"])
     assert main(["multirun/x/today"]) == 0
     data = data_of(tmp_path / "multirun/x/today/report")
     found = [(group["label"], group["runs"]) for group in data["groups"]]
@@ -72,7 +72,7 @@ def test_a_sweep_is_grouped_by_what_is_not_a_seed(tmp_path):
     assert data["title"] == "7 runs of alice_and_bob with hmasd and mappo"
 
 
-def test_several_runs_are_reported_where_one_is_told(tmp_path):
+def test_several_runs_are_reported_where_one_is_named(tmp_path):
     runs = [str(write_run(tmp_path / name / "same", agent="ppo")) for name in ("a", "b")]
     assert main([*runs, runs[0], "--output", "both"]) == 0
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [

@@ -40,13 +40,13 @@ def test_three_pilots_play_three_pairs(tournament, tmp_path):
     assert table in printed.out
     assert re.search(r"^\| straight +\| +\| 0 / \d+ / \d+ +\|", table, re.MULTILINE)
     assert (tmp_path / "t.svg").read_text().startswith("<svg")
-    told = printed.err.splitlines()
-    assert [line.split(" | ")[:2] for line in told] == [
+    progress = printed.err.splitlines()
+    assert [line.split(" | ")[:2] for line in progress] == [
         ["pair 1/3", "straight against crank"],
         ["pair 2/3", "straight against phase2"],
         ["pair 3/3", "crank against phase2"],
     ]
-    assert re.search(r"\| eta \d+:\d\d$", told[-1])
+    assert re.search(r"\| eta \d+:\d\d$", progress[-1])
 
 
 def test_ctrl_c_shows_the_pairs_that_were_played(tournament, tmp_path, monkeypatch):
@@ -71,17 +71,6 @@ def test_ctrl_c_shows_the_pairs_that_were_played(tournament, tmp_path, monkeypat
         "pursuit",
     ]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_same_seed_plays_the_same_games_and_another_seed_others(tournament):
-    def played(*arguments):
-        options = ("pilots=random,straight", "--json", "t.json", *SHORT, *arguments)
-        code, printed = tournament(*options)
-        assert code == 0, printed.err
-        with open("t.json", encoding="utf-8") as file:
-            return json.load(file)["results"]
-
-    assert played("seed=7") == played("seed=7") != played("seed=8")
 
 
 def test_variants_and_options_of_the_fight_count(tournament, tmp_path):

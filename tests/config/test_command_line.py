@@ -21,7 +21,7 @@ def taken(*words, positionals=1):
     return vars(options)
 
 
-def test_words_are_told_apart_and_typed(tmp_path, monkeypatch):
+def test_words_are_sorted_and_typed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "seed=1.ckpt").touch()
     found = taken(

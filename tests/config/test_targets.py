@@ -59,7 +59,7 @@ def test_hydras_other_special_keys_are_refused(key):
         build({"_target_": "navrl.envs.toy.Env", key: 1})
 
 
-def test_a_mistake_is_told_where_it_was_written():
+def test_a_mistake_names_the_place_where_it_was_written():
     size = {"_target_": "navrl.envs.toy.Size", "width": 1, "height": "tall"}
     env = {"_target_": "navrl.envs.toy.Env", "name": "${size}", "num_envs": 1, "device": "cpu"}
     config = OmegaConf.create({"env": env, "size": size})
@@ -67,7 +67,7 @@ def test_a_mistake_is_told_where_it_was_written():
         build(config.env)
 
 
-def test_a_place_is_told_once():
+def test_a_place_is_named_once():
     node = {"_target_": "navrl.envs.toy.Env", "name": "x", "num_envs": 0, "device": "cpu"}
     with pytest.raises(ConfigError, match=r"^env: num_envs = 0"):
         build(OmegaConf.create({"env": node}).env)

@@ -62,10 +62,10 @@ def test_the_worst_opponent_is_the_one_with_the_lowest_mean():
     assert found == {"_opponent": 1.25, "win": 0.75, "kills": 1.0, "worst_win": 0.5, **each}
 
 
-def test_it_tells_what_it_asks_for_and_what_came_of_it():
-    asked = gate({"worst_win": 0.9}, {"launches_per_kills": 1.5})
+def test_it_describes_its_bounds_and_the_values():
+    demanding = gate({"worst_win": 0.9}, {"launches_per_kills": 1.5})
     seen = {"worst_win": 0.25, "win_against_ace": 1.0, "win_against_bob": 0.25}
-    assert asked.describe({**seen, "launches": 1.2, "kills": 0.8}) == (
+    assert demanding.describe({**seen, "launches": 1.2, "kills": 0.8}) == (
         "worst_win 0.25 (0.9 or more: ace 1, bob 0.25), launches_per_kills 1.5 (1.5 or less)"
     )
     none = gate({}, {"launches_per_kills": 1.5}).describe({**seen, "launches": 1.0, "kills": 0.0})

@@ -11,7 +11,7 @@ def test_a_lesson_is_left_when_its_gate_passes_and_not_before():
     course.results = {0: 0.89}
     assert course.go()["curriculum/stage"] == 1.0
     course.results = {0: 0.91}
-    assert course.go(4)["curriculum/stage"] == 1.0, "it is asked in every fifth iteration"
+    assert course.go(4)["curriculum/stage"] == 1.0, "it is evaluated in every fifth iteration"
     assert [number for number, _ in course.evaluated] == [0]
     assert course.go(1) == {"curriculum/win": 0.91, "curriculum/stage": 2.0}
     assert course.env.now == settings(1)
@@ -49,7 +49,7 @@ def test_who_forgets_an_old_lesson_goes_back_to_it():
     assert course.lessons.stage == 3
     course.results[1] = 0.79
     stages = [course.go()["curriculum/stage"] for _ in range(3)]
-    assert 2.0 in stages, "old lessons are asked in turn, each within three examinations"
+    assert 2.0 in stages, "old lessons are evaluated in turn, each within three evaluations"
     back = stages.index(2.0)
     assert stages[:back] == [4.0] * back
     assert course.notes[-1].startswith("lesson 'lesson1' is forgotten after ")
@@ -105,8 +105,8 @@ def test_a_gate_meets_its_own_opponents_and_the_lesson_continues():
     course = Course(lesson(0, gate_opponents={"b": 1.0}), lesson(1))
     course.results = {0: 0.0}
     course.go()
-    ((number, asked),) = course.evaluated
-    assert asked == settings(number) | {"opponents": {"a": 0.0, "b": 1.0}}
+    ((number, applied),) = course.evaluated
+    assert applied == settings(number) | {"opponents": {"a": 0.0, "b": 1.0}}
     assert course.env.now == settings(0)
 
 

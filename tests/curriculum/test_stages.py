@@ -11,7 +11,7 @@ EASY, HARD, HARDEST = Difficulty(10, 0), Difficulty(20, 8), Difficulty(30, 16)
 
 
 class Worlds:
-    """An env that only notes what it is asked for."""
+    """An env that only records its calls."""
 
     episode_keys = ("return", "success", "_stage")
     objective = "success"
@@ -48,23 +48,23 @@ def ended(stage, successes, failures):
 
 
 def learn(stages, *rollouts):
-    said = []
+    notes = []
     for number, rollout in enumerate(rollouts, 1):
-        metrics = stages.after(number, 1000 * number, rollout, said.append)
-    return metrics, said
+        metrics = stages.after(number, 1000 * number, rollout, notes.append)
+    return metrics, notes
 
 
 def test_enough_successes_lead_to_the_next_stage_and_some_old_worlds_stay():
     env = Worlds()
-    metrics, said = learn(make(env), ended(0, 9, 1))
+    metrics, notes = learn(make(env), ended(0, 9, 1))
     assert metrics["curriculum/stage"] == 2.0
     assert env.evaluated == [{0: 1.0}, {0: 0.2, 1: 0.8}]
-    assert "'easy' is passed after 1,000 frames (success 0.900): next 'hard'" in said[0]
+    assert "'easy' is passed after 1,000 frames (success 0.900): next 'hard'" in notes[0]
 
 
 def test_too_few_episodes_decide_nothing():
-    metrics, said = learn(make(), ended(0, 9, 0))
-    assert (metrics["curriculum/stage"], said) == (1.0, [])
+    metrics, notes = learn(make(), ended(0, 9, 0))
+    assert (metrics["curriculum/stage"], notes) == (1.0, [])
     assert metrics["curriculum/success"] == pytest.approx(1.0)
 
 
@@ -78,9 +78,9 @@ def test_episodes_of_other_stages_do_not_count():
 def test_who_fails_goes_back():
     env = Worlds()
     stages = make(env)
-    metrics, said = learn(stages, ended(0, 10, 0), ended(1, 2, 8))
+    metrics, notes = learn(stages, ended(0, 10, 0), ended(1, 2, 8))
     assert metrics["curriculum/stage"] == 1.0
-    assert "'hard' is too hard" in said[-1]
+    assert "'hard' is too hard" in notes[-1]
     assert env.evaluated[-1] == {0: 1.0}
 
 
@@ -111,13 +111,13 @@ def test_a_fresh_curriculum_goes_on_where_the_saved_one_was():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "notes"),
     [
         ({"promote_at": 0.4}, "curriculum.fall_back_at"),
         ({"episodes": 0}, "curriculum.episodes"),
         ({"earlier_share": 1.0}, "curriculum.earlier_share"),
     ],
 )
-def test_impossible_options_are_refused_by_name(changes, said):
-    with pytest.raises(ValueError, match=said):
+def test_impossible_options_are_refused_by_name(changes, notes):
+    with pytest.raises(ValueError, match=notes):
         make(**changes)

@@ -1,4 +1,4 @@
-"""All loggers as one: none of them ends a run, and what is lost is said."""
+"""All loggers as one: none of them ends a run, and losses are reported."""
 
 import json
 import logging
@@ -101,7 +101,7 @@ def test_a_mirror_that_raises_is_warned_about_once_and_counted_at_the_end(tmp_pa
     assert memory.closed == 1
 
 
-def test_a_record_that_cannot_be_written_is_said_loudly_and_again(tmp_path, caplog):
+def test_a_record_that_cannot_be_written_is_reported_loudly_and_again(tmp_path, caplog):
     console = ConsoleLogger(total=10, headline={}, style="none")
     loggers = Loggers(jsonl=Broken(), console=console, mirrors={})
     for iteration in range(1, 9):

@@ -63,7 +63,7 @@ def test_a_number_that_stands_for_a_word_is_followed_by_it():
     assert line_of({}, **options).endswith(" | stage -")
 
 
-def test_the_total_is_told_and_not_guessed_from_frames():
+def test_the_total_is_given_and_not_guessed_from_frames():
     # on resume with other num_envs an iteration has other frames than those before
     assert line_of({}, headline={}, frames=64).startswith("iter 12/40 |")
 

@@ -90,7 +90,7 @@ def start(run, home, *, mode, **extra):
 
 
 def written_to_a_terminal(words, cwd, env, patience_s):
-    """What a program writes to the terminal it runs in, and its exit code (None: it waits)."""
+    """Return the terminal output of a program and its exit code (None: it waits)."""
     master, slave = pty.openpty()
     child = subprocess.Popen(
         words, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
@@ -111,7 +111,7 @@ def written_to_a_terminal(words, cwd, env, patience_s):
 
 
 def inspect(run):
-    """What wandb itself reads from the newest file of the run."""
+    """Return what wandb itself reads from the newest file of the run."""
     newest = max(
         (run / "wandb").glob("offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime
     )

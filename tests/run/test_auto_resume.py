@@ -104,9 +104,9 @@ def test_another_number_of_envs_keeps_what_was_learned_and_says_what_it_drops(he
     (run,) = runs()
     before = load(find(str(run), here))
     assert train(f"resume={run}", "num_envs=16", "total_frames=384", "console=lines") == 0
-    told = capsys.readouterr().out
-    assert "weights, optimiser, counters, curriculum and random numbers are restored" in told
-    assert "are not (num_envs was 8, is 16)" in told
+    printed = capsys.readouterr().out
+    assert "weights, optimiser, counters, curriculum and random numbers are restored" in printed
+    assert "are not (num_envs was 8, is 16)" in printed
     rows = list(read_metrics(run / "metrics.jsonl"))
     assert [(row["iteration"], row["frames"]) for row in rows] == [
         *((1, 64), (2, 128)),
@@ -132,7 +132,7 @@ def test_of_two_words_for_one_option_the_last_one_counts():
     assert not plan.same_run(["seed=1", "seed=2"], ["seed=2", "seed=1"])
 
 
-def test_what_was_said_last_is_known_and_what_differs_from_it_is_not(tmp_path):
+def test_overrides_given_last_are_known_and_what_differs_from_it_is_not(tmp_path):
     new = plan.new_overrides
     (tmp_path / "overrides.yaml").write_text('- "agent.optimizer.learning_rate=1"\n- "seed=3"\n')
     words = ["agent.optimizer.learning_rate=1", "seed=3", "rollouts.drop=[episode]"]
@@ -153,7 +153,7 @@ def test_a_complete_run_that_was_killed_while_it_was_measured_says_how_to_measur
         assert capsys.readouterr().out.endswith(f"-m navrl.evaluate checkpoint={run}\n")
 
 
-def test_restarts_go_on_with_an_older_run_only_if_told(here, capsys, monkeypatch):
+def test_restarts_go_on_with_an_older_run_only_if_named(here, capsys, monkeypatch):
     folders = []
     monkeypatch.setattr(
         navrl.run.supervisor, "supervise", lambda _, folder, __: folders.append(folder) or 0

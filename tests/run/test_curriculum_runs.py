@@ -30,7 +30,7 @@ TOTAL = f"total_frames={128 * ITERATIONS}"
 
 
 def train(name, *arguments, stop_after=None):
-    """A run in outputs/<name>; stopped by a signal where asked to, as a user would."""
+    """A run in outputs/<name>; stopped by a signal after `stop_after` iterations."""
     log = Loggers.log
 
     def stopping(self, metrics, *, iteration, frames):
@@ -58,7 +58,7 @@ def rows(name):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where outputs/whole is a run that was never interrupted."""
+    """A folder in which outputs/whole is a run that was never interrupted."""
     place = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -111,8 +111,8 @@ def test_every_stage_resumes_bit_for_bit(here, stop_after):
     assert rows(name) == rows("whole")
 
 
-def test_the_console_says_which_lesson_it_is(here, capsys):
-    assert train("told", *TINY, "total_frames=640", "console=lines") == 0
+def test_the_console_prints_which_lesson_it_is(here, capsys):
+    assert train("printed", *TINY, "total_frames=640", "console=lines") == 0
     lines = capsys.readouterr().out.splitlines()
     assert "lessons first, second, play; now 1 first" in lines
     stages = [part for line in lines for part in line.split(" | ") if part.startswith("stage")]

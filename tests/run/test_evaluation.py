@@ -43,7 +43,7 @@ def finished(run):
 
 
 def evaluations(rows):
-    """What was evaluated, by frames."""
+    """Return the evaluations in the order of frames."""
     kept = ("iteration", "frames")
     found = [row for row in rows if "eval/success" in row]
     rows = [{k: v for k, v in row.items() if k in kept or k.startswith("eval/")} for row in found]
@@ -103,16 +103,16 @@ def agent_of(weights):
 
 
 @pytest.mark.commands
-def test_what_goes_wrong_beside_is_told_within(compose_cfg, capfd):
-    told = []
+def test_what_goes_wrong_beside_is_raised_within(compose_cfg, capfd):
+    notes = []
     with AsyncEvaluations(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
         assert aside.evaluate(agent_of({"foreign": torch.ones(2)}), iteration=1, frames=9) == {}
         with pytest.raises(EvaluationFailed, match="an evaluation failed: CheckpointMismatch: "):
-            list(aside.rest(told.append))
+            list(aside.rest(notes.append))
         with pytest.raises(EvaluationFailed, match="ended with exit code 0; expected it to live"):
-            list(aside.rest(told.append))
+            list(aside.rest(notes.append))
         process = aside._process
-    assert told == ["waiting for 1 evaluation of an earlier policy"] * 2
+    assert notes == ["waiting for 1 evaluation of an earlier policy"] * 2
     assert process.returncode == 0
     assert "Traceback" in capfd.readouterr().err
 
@@ -152,10 +152,10 @@ def test_options_that_make_no_sense_are_one_sentence(tmp_path, monkeypatch, caps
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_under_way_and_comes_to_nothing_is_told(compose_cfg):
-    told = []
-    evaluations_of(compose_cfg(*GAME)).load_state_dict([{"frames": 24_000}], told.append)
-    assert told == ["frame 24,000 is not evaluated, because eval_async is off by now"]
+def test_what_is_under_way_and_comes_to_nothing_is_noted(compose_cfg):
+    notes = []
+    evaluations_of(compose_cfg(*GAME)).load_state_dict([{"frames": 24_000}], notes.append)
+    assert notes == ["frame 24,000 is not evaluated, because eval_async is off by now"]
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

@@ -40,7 +40,7 @@ def train(*arguments):
 
 
 def signalled_twice():
-    """The train command, told twice to stop while the disk takes its time over the second checkpoint."""
+    """The train command, signalled twice while the disk takes its time over the second checkpoint."""
     write, note, noted = CheckpointSaver.write, Interrupt._note, threading.Event()
 
     def slow(self, content, **options):
@@ -100,7 +100,7 @@ def bad_disk(monkeypatch):
 
 
 @pytest.mark.parametrize("saver", ["sync", "async"])
-def test_a_full_disk_is_told_and_training_goes_on(bad_disk, capsys, tmp_path, saver):
+def test_a_full_disk_is_reported_and_training_goes_on(bad_disk, capsys, tmp_path, saver):
     bad_disk |= {2}
     assert train(f"checkpoint={saver}", "checkpoint.keep_last=9") == 0
     assert "No space left on device); the run goes on and tries again" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What the train command says before it begins."""
+"""Messages of the train command before it begins."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from navrl.envs.core.compiling import Compilation
 from navrl.run.messages import banner, first_iteration, going_on, next_commands
 
 
-def told(*overrides, iterations=3):
+def lines_of(*overrides, iterations=3):
     """The lines of the banner."""
     learners = SimpleNamespace(
         curriculum=SimpleNamespace(summary=""),
@@ -38,28 +38,28 @@ def told(*overrides, iterations=3):
     ],
 )
 def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentence):
-    assert sentence in told(*overrides)
+    assert sentence in lines_of(*overrides)
 
 
 @pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
-def test_else_nothing_is_said_of_it(overrides):
-    assert not any("discount" in line for line in told(*overrides))
+def test_else_the_discount_is_not_mentioned(overrides):
+    assert not any("discount" in line for line in lines_of(*overrides))
 
 
 def test_one_iteration_is_no_iterations():
-    assert told(iterations=1)[0].endswith(", 1 iteration")
-    assert told()[0].endswith(", 3 iterations")
+    assert lines_of(iterations=1)[0].endswith(", 1 iteration")
+    assert lines_of()[0].endswith(", 3 iterations")
 
 
 def test_going_on_means_as_many_frames_again_as_were_collected(tmp_path):
-    """Not as were asked for: 256 of them take an iteration of 960, and 512 would be too few to go on."""
+    """The option was 256, an iteration makes 960 frames, and 512 would be too few to go on."""
     (tmp_path / "checkpoints").mkdir()
     assert "checkpoint=none" in next_commands(tmp_path, 960)  # and no command that finds nothing
     (tmp_path / "checkpoints" / "step_000000000960.ckpt").touch()
     assert next_commands(tmp_path, 960).endswith(f" resume={tmp_path} total_frames=1920")
 
 
-def test_the_checkpoint_to_go_on_from_is_told_as_seen_from_here():
+def test_the_checkpoint_to_go_on_from_is_named_as_seen_from_here():
     place = Path.cwd() / "outputs" / "run" / "step.ckpt"
     for origin in (place, place.relative_to(Path.cwd())):
         start = SimpleNamespace(origin=str(origin), done=2, frames=64, keeps_episodes=True)

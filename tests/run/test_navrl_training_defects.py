@@ -1,4 +1,4 @@
-"""What was wrong in the published training loop, around simulator and update, and is right in ours.
+"""Defects of the published training loop, around simulator and update, that ours does not have.
 
 A run that goes on where it stopped is in test_resume_exact.py, the end of an iteration by its KL in
 agents/test_ppo.py, and how often an update reads the device in agents/test_cuda_update.py.

@@ -1,4 +1,4 @@
-"""What a resume may and may not do: it loses nothing, and a file from elsewhere decides nothing here."""
+"""Rules of a resume: it loses nothing, and a file from elsewhere decides nothing here."""
 
 import json
 import re
@@ -125,7 +125,7 @@ def test_a_refused_resume_changes_nothing(finished, capsys, argument, sentence):
     assert others == [], "no empty run folder is left behind"
 
 
-def test_a_changed_reward_is_told_in_one_line(finished, capsys):
+def test_a_changed_reward_is_printed_in_one_line(finished, capsys):
     resume = ("resume=outputs/run", "console=lines")
     options = (
         "total_frames=640",
@@ -155,9 +155,9 @@ def test_changes_name_classes_and_stay_short():
         **numbers(9, 0),
     }
     now = {"opponent": {"_target_": "a.Straight"}, "seed": 0, "console": "none", **numbers(9, 1)}
-    told = changes(then, now)
-    assert told.startswith("opponent Crank -> Straight, n0 0 -> 1, ")
-    assert told.endswith("n4 0 -> 1, and 4 more")
+    sentence = changes(then, now)
+    assert sentence.startswith("opponent Crank -> Straight, n0 0 -> 1, ")
+    assert sentence.endswith("n4 0 -> 1, and 4 more")
     assert changes(then, then) == ""
 
 
@@ -208,7 +208,7 @@ def test_so_are_options_within_options():
 
 
 def test_an_agent_of_another_version_is_refused_in_one_sentence(finished, capsys):
-    """Of an agent that is not the default nothing is known that could be filled in."""
+    """Options of an agent that is not the default cannot be filled in."""
     tensors, meta = read(find("run", finished.parent))
     text = json.dumps(meta).replace('["agent", "ppo"]', '["agent", "mappo"]', 1)
     older = re.sub(r'\["max_kl", [^\[\]]+\], ', "", text, count=1)

@@ -23,7 +23,7 @@ def test_the_second_one_says_what_is_kept(capfd, saves, kept):
     assert capfd.readouterr().err == f"stopped at once; {kept}\n"
 
 
-def test_who_waits_for_an_examination_is_told(capfd):
+def test_a_signal_before_an_evaluation_names_it(capfd):
     with Interrupt(lambda: None, evaluates=True):
         os.kill(os.getpid(), signal.SIGTERM)
     assert "after this iteration and its evaluation, if one is due" in capfd.readouterr().err

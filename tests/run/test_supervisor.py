@@ -1,4 +1,4 @@
-"""restarts=N: what crashed is started again, what was wrong or told to end is not."""
+"""restarts=N: what crashed is started again, what was wrong or stopped by a signal is not."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from navrl.run.supervisor import supervise
 
-# Ends as the first word of the list in the file says, and strikes it out; begins to train before if asked to.
+# Ends as the first word of the list in the file says, and strikes it out; "begins" writes a status first.
 CHILD = """
 import json, os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
@@ -55,9 +55,9 @@ def test_crashes_and_only_crashes_are_started_again(
     tmp_path, capfd, plan, restarts, code, processes
 ):
     assert attempts(tmp_path, plan, restarts) == (code, processes)
-    told = capfd.readouterr().err.splitlines()
-    assert len(told) == sum(word in (1, -9, -11) for word in plan[:processes])
-    assert not told or told[0].startswith("navrl: training ")
+    notes = capfd.readouterr().err.splitlines()
+    assert len(notes) == sum(word in (1, -9, -11) for word in plan[:processes])
+    assert not notes or notes[0].startswith("navrl: training ")
 
 
 def test_what_fails_before_it_trains_is_not_started_again(tmp_path):
@@ -82,11 +82,11 @@ def test_a_signal_between_two_attempts_is_not_lost(tmp_path, monkeypatch):
     """It comes when the first child is gone and the second not there yet, which would train to its end."""
     start = subprocess.Popen
 
-    def told(*arguments, **options):
+    def notes(*arguments, **options):
         if (tmp_path / "again").exists():
             os.kill(os.getpid(), signal.SIGTERM)
         (tmp_path / "again").touch()
         return start(*arguments, **options)
 
-    monkeypatch.setattr(subprocess, "Popen", told)
+    monkeypatch.setattr(subprocess, "Popen", notes)
     assert attempts(tmp_path, [1, "wait", 9], 3)[0] == 143

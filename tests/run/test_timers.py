@@ -58,7 +58,7 @@ def test_a_resumed_run_counts_only_its_own_frames(clock):
     assert monitor.pop(7000)["time/fps"] == 500.0
 
 
-def test_examinations_are_no_training_time_but_some_of_what_is_left(clock):
+def test_evaluations_are_no_training_time_but_some_of_what_is_left(clock):
     monitor = monitor_of(clock)
     with monitor.section("collect"):
         clock.now += 10.0
@@ -69,7 +69,7 @@ def test_examinations_are_no_training_time_but_some_of_what_is_left(clock):
     assert first["time/iteration"] == 50.0
     assert first["time/eta_s"] == 90.0 + 9 * 40.0  # 9000 frames, 40 s for every 1000
     clock.now += 10.0
-    # 80 s of training, and as many examinations a frame as before: 40 s in 2000 frames
+    # 80 s of training, and as many evaluations a frame as before: 40 s in 2000 frames
     assert monitor.pop(2000)["time/eta_s"] == 80.0 + 4 * 40.0
 
 
@@ -195,7 +195,7 @@ def test_the_trace_holds_two_iterations_by_name(tmp_path):
     assert "aten::add" in found
 
 
-def test_a_run_that_ends_too_early_is_told(tmp_path):
+def test_a_run_that_ends_too_early_is_reported(tmp_path):
     notes = []
     iterations(2, tmp_path / "profile", notes)
     assert notes == ["profile=true wrote nothing: it needs three iterations or more"]

@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "train_sync.sh"
-# In place of .venv/bin/python: it notes what it is asked for, and is as quick as the shell.
+# In place of .venv/bin/python: it records its arguments, and is as quick as the shell.
 PRETENDER = f"""#!/usr/bin/env bash
-echo "$@" >> asked
+echo "$@" >> called
 case "$*" in
   *navrl.commands.doctor*) echo "ok     python  3.11"
      echo "${{VERDICT-navrl is ready}}"; exit "${{UNFIT-0}}" ;;
@@ -56,9 +56,9 @@ def launcher(tmp_path):
         each.communicate(timeout=60)
 
 
-def asked(folder):
+def called(folder):
     """Return the started commands, except the search for a port."""
-    lines = (folder / "asked").read_text().splitlines()
+    lines = (folder / "called").read_text().splitlines()
     return [line for line in lines if line.startswith("-m")]
 
 
@@ -88,7 +88,7 @@ def test_help_starts_nothing(launcher, tmp_path):
     out, err = launcher("--help").communicate(timeout=60)
     assert out.startswith("usage: scripts/train_sync.sh [--tensorboard [PORT]]")
     assert err == ""
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "called").exists()
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_what_is_not_its_own_is_passed_on(launcher, tmp_path, arguments, command
     started = launcher(*arguments, CODE="7")
     _, err = started.communicate(timeout=60)
     assert (started.returncode, err) == (7, "")
-    assert asked(tmp_path) == ["-m navrl.commands.doctor", f"-m {command}"]
+    assert called(tmp_path) == ["-m navrl.commands.doctor", f"-m {command}"]
 
 
 def test_a_dry_run_checks_and_says_what_it_would_do(launcher, tmp_path):
     out, _ = launcher("--dry-run", "--tensorboard", "env=x", "seed=1 2").communicate(timeout=60)
     assert out.startswith("navrl is ready: ")
     assert out.endswith("-m navrl.train env=x seed=1\\ 2 logger=tensorboard \n")
-    assert asked(tmp_path) == ["-m navrl.commands.doctor"]
+    assert called(tmp_path) == ["-m navrl.commands.doctor"]
 
 
 def test_a_run_is_resumed_or_measured_not_both(launcher, tmp_path):
@@ -126,7 +126,7 @@ def test_a_run_is_resumed_or_measured_not_both(launcher, tmp_path):
     _, err = started.communicate(timeout=60)
     assert started.returncode == 2
     assert err.startswith("train_sync: error: --resume and --eval-only were both given")
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "called").exists()
 
 
 def test_an_installation_that_is_not_fit_ends_it(launcher, tmp_path):
@@ -134,7 +134,7 @@ def test_an_installation_that_is_not_fit_ends_it(launcher, tmp_path):
     _, err = started.communicate(timeout=60)
     assert started.returncode == 2
     assert "1 of 9 checks are wrong\ntrain_sync: error: this installation is not fit" in err
-    assert asked(tmp_path) == ["-m navrl.commands.doctor"]
+    assert called(tmp_path) == ["-m navrl.commands.doctor"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -164,10 +164,10 @@ def test_tensorboard_ends_with_the_run_and_nothing_else_does(launcher, tmp_path)
     finally:
         foreign.kill()
         foreign.wait()
-    assert f"-m tensorboard.main --logdir outputs --port {port}" in asked(tmp_path)
-    # Two processes write what they were asked, in either order.
+    assert f"-m tensorboard.main --logdir outputs --port {port}" in called(tmp_path)
+    # Two processes write their arguments, in either order.
     assert any(
-        line.endswith("experiment=alice_hmasd logger=tensorboard") for line in asked(tmp_path)
+        line.endswith("experiment=alice_hmasd logger=tensorboard") for line in called(tmp_path)
     )
 
 
@@ -178,4 +178,4 @@ def test_a_port_that_is_taken_is_one_sentence(launcher, tmp_path):
         _, err = started.communicate(timeout=60)
     assert started.returncode == 2
     assert err.startswith(f"train_sync: error: no free port (--tensorboard {port}); name another")
-    assert asked(tmp_path) == ["-m navrl.commands.doctor"]
+    assert called(tmp_path) == ["-m navrl.commands.doctor"]

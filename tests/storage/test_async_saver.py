@@ -1,6 +1,5 @@
 """checkpoint=async: a full queue, a failing disk, and the end of the run."""
 
-import atexit
 import json
 import os
 import subprocess
@@ -180,29 +179,6 @@ def test_an_exception_in_training_drains_and_is_not_hidden(tmp_path, failing_dis
     with pytest.raises(RuntimeError, match="the real one"), writer:
         raise RuntimeError("the real one")
     assert saved(tmp_path) == [1]
-
-
-def test_who_is_interrupted_while_closing_is_not_made_to_wait_at_exit(
-    tmp_path, slow_disk, monkeypatch
-):
-    """Ctrl-C once more while training's own exception waits for a disk that is stuck."""
-
-    def interrupted(self, timeout=None):
-        raise KeyboardInterrupt
-
-    begun, go = slow_disk
-    gone = []
-    writer = saver(tmp_path)
-    save(writer, 1)
-    assert begun.wait(30)
-    with monkeypatch.context() as patched:
-        patched.setattr(atexit, "unregister", gone.append)
-        patched.setattr(threading.Thread, "join", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            writer.close()
-    assert gone == [writer._close_and_log]
-    go.set()
-    writer.close()
 
 
 @pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt()])

@@ -22,39 +22,6 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
-def test_file_and_directory_are_synced_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    real_fsync, real_replace, real_write = os.fsync, os.replace, os.write
-
-    def fsync(descriptor: int) -> None:
-        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        calls.append("fsync directory" if is_directory else "fsync file")
-        real_fsync(descriptor)
-
-    def replace(source: Path, target: Path) -> None:
-        assert source.parent == target.parent
-        calls.append("replace")
-        real_replace(source, target)
-
-    def write_at_most_100(descriptor: int, data: memoryview) -> int:
-        calls.append("write")
-        return real_write(descriptor, data[:100])
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "replace", replace)
-    monkeypatch.setattr(os, "write", write_at_most_100)
-    write(tmp_path / "x", {"x": torch.tensor(NEW * 20)}, {})
-    assert [call for call in calls if call != "write"] == [
-        "fsync file",
-        "replace",
-        "fsync directory",
-    ]
-    assert calls[:6] == ["write"] * 6
-    assert read(tmp_path / "x")[0]["x"].tolist() == NEW * 20
-
-
 def test_the_names_of_new_folders_are_synced_whoever_made_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ def test_damaged_checkpoints_are_skipped_with_one_warning_each(tmp_path: Path) -
         assert find("best", tmp_path) == step(run, 1)
 
 
-def test_a_damaged_file_is_told_once_however_often_it_is_looked_at(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_once_however_often_it_is_looked_at(tmp_path: Path) -> None:
     run = make_run(tmp_path, "one", 1.0, 2.0)
     damage(step(run, 2))
     (tmp_path / "link").symlink_to("one")

@@ -144,16 +144,16 @@ def test_a_run_taken_back_keeps_what_it_saves_now(tmp_path):
     assert [path.name[8:14] for path in rollout_files(tmp_path)] == ["000003", "000008", "000009"]
 
 
-def test_a_full_disk_costs_one_file_and_is_told(tmp_path, monkeypatch):
-    told = []
+def test_a_full_disk_costs_one_file_and_is_reported(tmp_path, monkeypatch):
+    notes = []
     kept = storage(tmp_path)
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
         patched.setattr(container, "write_atomically", lambda *_: (_ for _ in ()).throw(full))
-        kept.after(1, walk(), told.append)
+        kept.after(1, walk(), notes.append)
     kept.after(2, walk(), pytest.fail)
-    assert len(told) == 1
-    assert "No space left" in told[0]
+    assert len(notes) == 1
+    assert "No space left" in notes[0]
     assert [path.name for path in tmp_path.iterdir()] == ["rollout_000002.nvrl"]
 
 

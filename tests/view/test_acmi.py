@@ -74,7 +74,7 @@ def test_missiles_appear_at_the_launch_and_go_at_the_end():
         assert own[-1][0] == pytest.approx(flight.track.time_s[-1], abs=0.006)
 
 
-def test_events_are_told():
+def test_events_are_written():
     recorded = recording(*duel()[:2])
     _, entries = read(acmi(recorded, title="x"))
     events = [(t, found["Event"]) for t, _, found in entries if found and "Event" in found]

@@ -12,7 +12,7 @@ from tests.view.fights import brawl, duel
 
 
 def summed(packed):
-    """What the page does to a packed list."""
+    """Unpack a list as the page does."""
     return list(itertools.accumulate(itertools.accumulate(packed)))
 
 

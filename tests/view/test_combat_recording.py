@@ -1,4 +1,4 @@
-"""A recording tells what the simulator did: the same events, at the tick they happened."""
+"""A recording shows what the simulator did: the same events, at the tick they happened."""
 
 import math
 from collections import Counter
@@ -17,8 +17,8 @@ from tests.view.fights import brawl, choice, duel
 _KINDS = {"launch": "launched", "hit": "hit", "miss": "missed", "kill": "killed"}
 
 
-def told(recorded, kind):
-    """Who did it in which decision, as the recording has it."""
+def recorded_events(recorded, kind):
+    """Return (decision, aircraft) of every such event of the recording."""
     early = (
         1e-6 if kind == "launch" else -1e-6
     )  # a launch begins its decision, the others end a tick
@@ -55,7 +55,7 @@ def test_the_events_are_those_of_the_simulator(fight):
     params, states, events = fight()
     recorded = recording(params, states)
     for kind in _KINDS:
-        assert told(recorded, kind) == happened(events, kind)
+        assert recorded_events(recorded, kind) == happened(events, kind)
     launched = Counter(e.aircraft for e in recorded.events if e.kind == "launch")
     fired = (states[0].aircraft.rounds - states[-1].aircraft.rounds)[:, 0].tolist()
     assert [launched[index] for index in range(len(fired))] == fired

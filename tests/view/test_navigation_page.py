@@ -16,12 +16,12 @@ _FREE = math.inf
 
 
 def summed(packed):
-    """What the page does to a packed list."""
+    """Unpack a list as the page does."""
     return list(itertools.accumulate(itertools.accumulate(packed)))
 
 
 def unpacked(text, range_m):
-    """What the page reads out of packed ranges."""
+    """Unpack ranges as the page does."""
     found, rest = [], iter(text)
     for letter in rest:
         if letter == ".":

@@ -1,4 +1,4 @@
-"""What is kept of an episode is what the simulator did, at ten knots a second and at its very end."""
+"""A recording keeps of an episode what the simulator did, at ten knots a second and at its very end."""
 
 import math
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from navrl.config.compose import build, compose
 from navrl.envs.navigation.sim.drone import Drone
 from navrl.envs.navigation.sim.moving_obstacles import MovingObstacles, Triple
 from navrl.envs.navigation.sim.state import Ending, NavigationState, Tally
@@ -170,46 +169,3 @@ def test_only_the_worlds_that_were_flown_in_are_kept(recorded):
             pytest.approx(Box(number, -number, 0.5, 0.25, 2.0, 0.0, 3.0), abs=1e-6)
         ]
         assert landscape.cylinders == [Cylinder(number + 2.0, number, 0.75, 1.0, 2.0)]
-
-
-@pytest.fixture(scope="module")
-def env():
-    overrides = (
-        *("env=navigation", "compile=off", "world.count=2", "world.routes_per_world=8"),
-        *("world.map.count=60", "world.difficulty.static=60", "env.sim.time_limit_s=4"),
-    )
-    return build(compose("train", list(overrides)).env)(num_envs=6, device="cpu", seed=3)
-
-
-def ahead(tensordict):
-    return tensordict.set("action", torch.tensor([0.8, 0.1, 0.0]).expand(6, 3).contiguous())
-
-
-def test_a_recording_is_what_the_env_did(env):
-    recorded = play_trips(env, ahead, first=0)
-    env.set_seed(3)  # the same episodes again
-    tensordict = env.reset()
-    states = [env.navigation_state]
-    while len(states) <= 80:
-        tensordict = env.step(ahead(tensordict)).get("next").exclude("reward")
-        states.append(env.navigation_state)
-    for index, trip in enumerate(recorded.trips):
-        last = round(trip.time_s[-1] / 0.05)
-        path_m = sum(map(math.dist, trip.position_m, trip.position_m[1:]))
-        assert path_m == pytest.approx(float(states[last].tally.path_m[index]), rel=0.01)
-        clearance_m = float(states[last].tally.clearance_m[index])
-        assert clearance_m - 1e-4 <= min(trip.clearance_m[1:]) <= clearance_m + 0.3
-        for decision in range(last + 1):
-            compare_movers(trip, states[decision], index, 0.05 * decision)
-
-
-def compare_movers(trip, state, index, time_s):
-    """Between its knots an obstacle is on the line, but for what it turns within a tenth of a second."""
-    for mover in trip.movers:
-        after = max(1, next(k for k, t in enumerate(mover.time_s) if t >= time_s - 1e-6))
-        before_s, after_s = mover.time_s[after - 1], mover.time_s[after]
-        share = (time_s - before_s) / (after_s - before_s)
-        for axis, values in enumerate((mover.x_m, mover.y_m, mover.z_m)):
-            told = values[after - 1] + share * (values[after] - values[after - 1])
-            true = float(state.obstacles.position[axis][mover.which, index])
-            assert told == pytest.approx(true, abs=0.1)

@@ -26,7 +26,7 @@ NORTH = [(0.0, 0.0, 0.0, 300.0)], [(3e3, 20e3, 260.0, 300.0)]
 
 @pytest.fixture(scope="module")
 def graph():
-    """Of the second of two fights: the enemy at (3, 20) km points at 260 degrees."""
+    """The graph of the second of two fights: the enemy at (3, 20) km points at 260 degrees."""
     state = opening(
         PARAMS, [(1.0, 2.0, 3.0, 250.0), NORTH[0][0]], [(4e4, 5.0, 6.0, 250.0), NORTH[1][0]]
     )

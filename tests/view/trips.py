@@ -28,7 +28,7 @@ def shipped_params(*changes):
 
 
 def place(time_s):
-    """Where every drone is: counter-clockwise around (0, 8), rising and sinking."""
+    """Return the place of every drone: counter-clockwise around (0, 8), rising and sinking."""
     turn = TURN_RADPS * time_s
     height_m = MIDDLE_M + SWING_M * math.sin(turn)
     return RADIUS_M * math.sin(turn), RADIUS_M * (1.0 - math.cos(turn)), height_m

@@ -58,7 +58,7 @@ def test_outputs_and_gradients_are_those_of_the_formula(kind, bias, outputs):
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_what_is_said_of_the_operator_holds(kind):
+def test_the_operator_passes_the_checks_of_torch(kind):
     if kind == "none":
         pytest.skip("layers leave no rows to torch")
     weight, bias = torch.randn(8, 24, requires_grad=True), torch.randn(8, requires_grad=True)

@@ -55,14 +55,6 @@ def test_of_an_interval_a_pair_is_one_way_along_each_of_two_columns():
     assert {sum(map(abs, sign)) for sign in signs} == {2}
 
 
-def test_more_skills_than_pairs_begin_with_the_opposites_and_then_again():
-    rows = initial_biases("pairs", 21, 1.0, five_actions())
-    assert torch.equal(rows[10:20], -rows[:10])
-    assert torch.equal(rows[20], rows[0])
-    alone = initial_biases("pairs", 2, 1.0, head_for(Bounded(-1.0, 1.0, shape=(1,))))
-    torch.testing.assert_close(alone, torch.tensor([[0.5, -0.5], [-0.5, 0.5]]) * 2**0.5)
-
-
 def test_spread_skills_go_both_ways_along_a_basis_of_all_differences():
     rows = initial_biases("spread", 8, 2.0, five_actions())
     torch.testing.assert_close(rows.norm(dim=-1), torch.full((8,), 4.0))  # 2 * sqrt(5 - 1)
@@ -94,11 +86,6 @@ def test_only_what_competes_is_weighed_against_each_other(spec, groups, kind):
     torch.testing.assert_close(rows.norm(dim=-1), torch.full((6,), freedom**0.5))
     for group in groups:
         torch.testing.assert_close(rows[:, group].sum(-1), torch.zeros(6), atol=1e-5, rtol=0.0)
-
-
-def test_gaussian_skills_have_their_deviation():
-    rows = initial_biases("gaussian", 4000, 2.0, five_actions())
-    assert rows.std().item() == pytest.approx(2.0, rel=0.05)
 
 
 # ---- the critics -----------------------------------------------------------------------------
