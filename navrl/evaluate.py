@@ -30,7 +30,8 @@ _GROUPS = ("opponent", "shield")  # groups of conf/evaluate.yaml that replace th
 def evaluate(cfg: DictConfig) -> None:
     """Run the command."""
     prepare_process(cfg.threads)
-    output = None if cfg.output is None else require_writable(Path(cfg.output), "output")
+    output = None if cfg.output is None else Path(cfg.output)
+    require_writable(output, "output")
     if cfg.league is not None:
         path = find(str(cfg.league), OUTPUTS)
         payoff = load_league(path, str(cfg.league))

@@ -113,8 +113,7 @@ def _checked(options: argparse.Namespace) -> Any:
     require_whole("--repeats", options.repeats, least=1)
     if options.memory_gb is not None:
         require_number("--memory-gb", options.memory_gb, above=0.0)
-    if options.json is not None:
-        require_writable(options.json, "--json")
+    require_writable(options.json, "--json")
     cfg = compose("train", options.overrides)
     for name in ("num_envs", "rollout_steps"):
         require_whole(name, cfg[name], 1)

@@ -70,8 +70,7 @@ def bench(options: argparse.Namespace) -> None:
         raise ConfigError(
             "no policy to fly; expected one or more; name a policy, or leave --no-planners out"
         )
-    if options.json is not None:
-        require_writable(options.json, "--json")
+    require_writable(options.json, "--json")
     prepare_process(options.threads)
     rows: list[Row] = []
     sys.stdout.write(_line(("policy", "shield", "static", "moving", *_RATES, *_MEANS)))

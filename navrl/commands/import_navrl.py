@@ -66,7 +66,8 @@ def import_navrl(options: argparse.Namespace) -> None:
         )
     source = options.file if options.export is None else find(options.export, OUTPUTS)
     suffix = ".ckpt" if options.export is None else ".pt"
-    output = require_writable(options.output or Path(f"{source.stem}{suffix}"))
+    output = options.output or Path(f"{source.stem}{suffix}")
+    require_writable(output)
     if output.exists() and output.samefile(source):
         raise ConfigError(f"output = {output}; expected another file than the source; add --output")
     if options.export is None:

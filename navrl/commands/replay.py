@@ -105,12 +105,7 @@ def _check(options: argparse.Namespace) -> None:
     """Raise ConfigError about wrong options before anything is played."""
     require_whole("seed", options.seed, least=0)
     require_whole("episode", options.episode, least=0)
-    if options.output is not None:
-        if options.output.suffix != ".html":
-            raise ConfigError(
-                f"--output {options.output}; expected a name that ends in .html; change --output"
-            )
-        require_writable(options.output)
+    require_writable(options.output, suffix=".html")
     if options.png or options.mp4:
         check_viz()
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from navrl.config.checks import ConfigError, require_writable
+from navrl.config.checks import require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Action, add_actions, command_parser
 from navrl.loggers.format import printable
@@ -90,11 +90,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     """Write the tensors as arrays in one .npz file, with names such as next/reward."""
-    if options.output.suffix != ".npz":
-        raise ConfigError(
-            f"OUTPUT = {options.output}; expected a name that ends in .npz; change OUTPUT"
-        )
-    require_writable(options.output, "OUTPUT")
+    require_writable(options.output, "OUTPUT", suffix=".npz")
     rollout = load_rollout(_newest(options.where), options.keys)
     arrays = {
         "/".join((key,) if isinstance(key, str) else key): _array(item)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.config.checks import ConfigError, require_writable
+from navrl.config.checks import ConfigError, require, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
 from navrl.config.compose import compose
@@ -64,19 +64,13 @@ def spacetime(options: argparse.Namespace) -> None:
     """Print the margins of both aircraft, and write the picture."""
     take_words(options, _SETTINGS)
     own, enemy = _poses(options)
+    require_writable(options.png, "--png", suffix=".png")
     if options.png is not None:
-        if options.png.suffix != ".png":
-            raise ConfigError(
-                f"--png {options.png}; expected a name that ends in .png; change --png"
-            )
         check_viz()
-        require_writable(options.png, "--png")
     config = compose("train", ["env=combat", *options.overrides])
     params = combat_params(config)
-    if params.team_size != 1:
-        raise ConfigError(
-            f"env.team_size = {params.team_size}; expected 1, one against one; change env.team_size"
-        )
+    size = params.team_size
+    require(size == 1, "env.team_size", size, "1, one against one")
     state = initial_state(params, _motion(own, enemy))
     graph = spacetime_graph(params, state, 0, _OWN)
     defence, attack = graph["margins"], graph["attack"]
@@ -190,10 +184,7 @@ def _poses_at_range(options: argparse.Namespace) -> tuple[Pose, Pose]:
         range_m = float(options.range_m)
     except ValueError:
         range_m = math.nan
-    if not 0.0 < range_m < math.inf:
-        raise ConfigError(
-            f"range_m = {options.range_m}; expected metres, more than 0; change range_m"
-        )
+    require(0.0 < range_m < math.inf, "range_m", options.range_m, "metres, more than 0")
     bearing = math.radians(options.own_bearing_deg)
     place = range_m * math.cos(bearing), range_m * math.sin(bearing)
     heading_deg = options.own_bearing_deg + 180.0 - options.enemy_bearing_deg

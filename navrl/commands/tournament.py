@@ -248,8 +248,7 @@ def _check(options: argparse.Namespace) -> None:
     require_whole("num_episodes", options.num_episodes, least=2)
     require_whole("seed", options.seed, least=0)
     for kind in ("json", "markdown", "svg"):
-        if getattr(options, kind) is not None:
-            require_writable(getattr(options, kind), f"--{kind}")
+        require_writable(getattr(options, kind), f"--{kind}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -79,9 +79,12 @@ def did_you_mean(word: str, candidates: Sequence[str]) -> str:
     return "".join(f"; did you mean '{name}'?" for name in (close or same_leaf)[:1])
 
 
-def require_writable(path: Path, option: str = "--output") -> Path:
-    """Return the path, or raise ConfigError if no file can be there: before hours of work, not after."""
+def require_writable(path: Path | None, option: str = "--output", suffix: str = "") -> None:
+    """Raise ConfigError if a file that is wanted cannot be there: before hours of work, not after."""
+    if path is None:
+        return
+    written = f"{option} {path}" if option.startswith("-") else f"{option} = {path}"
+    if not path.name.endswith(suffix):
+        raise ConfigError(f"{written}; expected a name that ends in {suffix}; change {option}")
     if path.is_dir() or not path.absolute().parent.is_dir():
-        written = f"{option} {path}" if option.startswith("-") else f"{option} = {path}"
         raise ConfigError(f"{written}; expected a file in an existing folder; change {option}")
-    return path

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from navrl.config.checks import ConfigError, require_choice, require_number, require_whole
+from navrl.config.checks import require, require_choice, require_number, require_whole
 
 MAX_SKILLS = 1000  # memory grows with the number of skills, and no discriminator tells more apart
 ABLATIONS = ("none", "no_team", "no_indi", "no_ex", "no_in", "no_high")
@@ -107,11 +107,11 @@ def check_options(
     for part, options in parts.items():
         for name, value in options._asdict().items():
             _check(name, f"agent.{part}.{name}", value)
-    if coordinator.width % coordinator.heads:
-        raise ConfigError(
-            f"agent.coordinator.heads = {coordinator.heads}; expected a divisor of width = "
-            f"{coordinator.width}; change agent.coordinator.heads"
-        )
+    fits, width = (
+        coordinator.width % coordinator.heads == 0,
+        f"a divisor of width = {coordinator.width}",
+    )
+    require(fits, "agent.coordinator.heads", coordinator.heads, width)
 
 
 def _check(name: str, option: str, value: object) -> None:

@@ -11,14 +11,11 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
-from torchrl.data import Composite, TensorSpec
 
-from navrl.agents.core.team import action_of, frames_of, group_of
-from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.fast.products import Linear
-from navrl.agents.networks.actor_critic import ActorCriticOptions, Critic, Policy
-from navrl.agents.networks.encoders import Leaves, observation_leaves
-from navrl.agents.networks.heads import BetaHead, head_for
+from navrl.agents.networks.actor_critic import ActorCriticOptions
+from navrl.agents.networks.encoders import Leaves
+from navrl.agents.networks.heads import BetaHead, Head
 from navrl.agents.networks.layers import NetworkOptions, activation_of, check_sizes, linear
 from navrl.agents.networks.lidar import scan_encoder
 from navrl.agents.networks.memory import NoRecurrence
@@ -90,18 +87,10 @@ class NavrlHead(BetaHead):
     least = 1.0 + 1e-6
 
 
-def navrl_networks(
-    *,
-    observation_spec: Composite,
-    action_spec: TensorSpec,
-    options: ActorCriticOptions,
-    compile_mode: str | bool,
-    scale: ValueScale,
-) -> tuple[Policy, Critic]:
-    """Build policy and critic on shared features."""
-    group = group_of(observation_spec)
-    spec, head = frames_of(observation_spec, group), head_for(action_of(action_spec, group))
-    leaves = observation_leaves(spec)
+def navrl_trunks(
+    leaves: Leaves, head: Head, options: ActorCriticOptions
+) -> tuple[Branch, Branch, Head]:
+    """Build the branches of policy and critic on shared features, and the head of the policy."""
     if [len(kind) for kind in leaves] != [1, 1, 1] or not isinstance(head, BetaHead):
         names = ", ".join(repr(name) for kind in leaves for name in kind)
         raise ValueError(
@@ -110,18 +99,11 @@ def navrl_networks(
             "and bounded actions, as in env=navigation; use agent.network.architecture=separate"
         )
     features = Features(leaves=leaves, options=options, bf16=options.precision == "bf16")
-    head, inputs = NavrlHead(low=head.low, high=head.high), options.hidden_sizes[-1]
-    policy_trunk, critic_trunk = (
-        Branch(features=features, outputs=outputs, inputs=inputs) for outputs in (head.outputs, 1)
+    policy, critic = (
+        Branch(features=features, outputs=outputs, inputs=options.hidden_sizes[-1])
+        for outputs in (head.outputs, 1)
     )
-    policy = Policy(
-        trunk=policy_trunk,
-        head=head,
-        group=group,
-        masked="action_mask" in spec,
-        compile_mode=compile_mode,
-    )
-    return policy, Critic(trunk=critic_trunk, scale=scale)
+    return policy, critic, NavrlHead(low=head.low, high=head.high)
 
 
 def _normed(inputs: int, sizes: Sequence[int], activation: str) -> nn.Sequential:

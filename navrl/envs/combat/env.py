@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 
-from navrl.config.checks import ConfigError, require_whole
+from navrl.config.checks import require, require_whole
 from navrl.envs.combat.actions import ActionKind
 from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Memory, Pilot, pilot_key
@@ -252,8 +252,5 @@ class CombatEnv(BatchedEnv):
 def check_team_size(team_size: int, sim: CombatParams) -> None:
     """Raise if no fight has this size, or if the simulator has another one."""
     require_whole("env.team_size", team_size, 1, MAX_TEAM_SIZE)
-    if sim.team_size != team_size:
-        raise ConfigError(
-            f"env.sim.team_size = {sim.team_size}; expected {team_size}, which it takes from env.team_size; "
-            "change env.team_size"
-        )
+    expected = f"{team_size}, which it takes from env.team_size"
+    require(sim.team_size == team_size, "env.sim.team_size", sim.team_size, expected)

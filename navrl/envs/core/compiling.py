@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from navrl.config.checks import require_choice
+
 # Settings for simulator steps. Without the first four, Inductor splits a decision into dozens of small loops
 # and is four times slower. The next six shorten compilation: a value that several others need is computed
 # once instead of in each of them (it stays in registers all the same), few pairs of loops are considered for
@@ -77,10 +79,7 @@ class Compiled:
 
     def __init__(self, function: Callable[..., Any], mode: str | bool) -> None:
         mode = _YAML_MODES[mode] if isinstance(mode, bool) else mode
-        if mode not in COMPILE_MODES:
-            raise ValueError(
-                f"compile = {mode!r}; expected one of {', '.join(COMPILE_MODES)}; change compile"
-            )
+        require_choice("compile", mode, COMPILE_MODES)
         self.eager = function
         self.mode = mode
         self._run = function if mode == "off" else self._first

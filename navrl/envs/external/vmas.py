@@ -147,11 +147,7 @@ def _built(scenario: str, options: Mapping[str, Any], num_envs: int, device: Any
     except ImportError as error:
         raise ValueError(_INSTALL) from error
     known = (*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios)
-    if scenario not in known:
-        raise ValueError(
-            f"env.vmas_scenario = {scenario!r}; expected one of {', '.join(sorted(known))}; "
-            "change env.vmas_scenario"
-        )
+    require_choice("env.vmas_scenario", scenario, sorted(known))
     inner = VmasEnv(
         scenario=scenario,
         num_envs=num_envs,

@@ -126,7 +126,7 @@ def test_off_never_compiles(monkeypatch):
 
 
 def test_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match="compile = 'always'; expected one of auto, on, off"):
+    with pytest.raises(ValueError, match="compile = always; expected one of auto, on, off"):
         Compiled(double, "always")
 
 

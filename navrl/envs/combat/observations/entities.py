@@ -15,6 +15,7 @@ The mirror image negates 3, 5 and 9. Rows of the dead are 0 and masked.
 import torch
 from torch import Tensor
 
+from navrl.config.checks import require
 from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows, geometry
 from navrl.envs.combat.observations.spacetime import LIMIT
 from navrl.envs.combat.sim.flight import Motion
@@ -41,11 +42,11 @@ class Entities:
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Raise if the teams have another size than the leaves."""
-        if params.team_size != self.team_size:
-            raise ValueError(
-                f"observation.team_size = {self.team_size}; expected {params.team_size}, the aircraft on a "
-                "side; change observation.team_size"
-            )
+        fits, expected = (
+            params.team_size == self.team_size,
+            f"{params.team_size}, the aircraft on a side",
+        )
+        require(fits, "observation.team_size", self.team_size, expected)
 
     def rows(self, params: CombatParams, state: CombatState, me: int) -> dict[str, Tensor]:
         """Return the leaves ego (32, N), entities (E, F, N) and entities_mask (E, N)."""
