@@ -1,9 +1,17 @@
-"""Rollouts of given actions, and comparisons to the last bit."""
+"""Keys of episodes, rollouts of given actions, and comparisons to the last bit."""
 
 import torch
 from tensordict import TensorDict
 
+from navrl.envs.core.random import episode_key
+
 STEPS = 50
+
+
+def keys(envs, seed=0, episode=0):
+    """Return the keys of one episode of these envs, a number of them or their ids."""
+    env_ids = torch.arange(envs) if isinstance(envs, int) else torch.as_tensor(list(envs))
+    return episode_key(torch.full_like(env_ids, seed), env_ids, torch.full_like(env_ids, episode))
 
 
 def random_actions(env, steps=STEPS, seed=0):

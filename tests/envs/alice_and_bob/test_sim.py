@@ -12,14 +12,10 @@ from navrl.envs.alice_and_bob.sim import (
     initial_state,
     won,
 )
-from navrl.envs.core import random
 from tests.envs.alice_and_bob.scalar_grid import Game
+from tests.envs.playing import keys
 
 RULES = GridParams(num_agents=2, size=8, horizon=100)
-
-
-def keys(count, seed=0):
-    return random.episode_key(torch.tensor(seed), torch.arange(count), torch.zeros(count).long())
 
 
 def test_openings_are_distinct_cells_and_all_equally_likely():

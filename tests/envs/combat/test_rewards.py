@@ -70,12 +70,10 @@ def test_the_outcome_is_the_teams_and_on_the_terminal_step_only(alive, reward):
 
 def test_a_draw_is_decided_and_a_timeout_is_cut():
     for team in (0, 1):
-        assert draw(step(True, True, terminated=True, team=team)).item() == 1.0
-        assert draw(step(True, True, truncated=True, team=team)).item() == 0.0
-        assert draw(step(True, True, team=team)).item() == 0.0
-        assert timeout(step(True, True, truncated=True, team=team)).item() == 1.0
-        assert timeout(step(True, True, terminated=True, team=team)).item() == 0.0
-        assert timeout(step(True, True, team=team)).item() == 0.0
+        ends = [{"terminated": True}, {"truncated": True}, {}]
+        steps = [step(True, True, team=team, **end) for end in ends]
+        assert [draw(s).item() for s in steps] == [1.0, 0.0, 0.0]
+        assert [timeout(s).item() for s in steps] == [0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("name", EVENTS)

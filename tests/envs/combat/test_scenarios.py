@@ -10,6 +10,7 @@ from navrl.config.compose import build, compose
 from navrl.envs.combat.scenarios import Box, Fixed, Inbound, MidRandom, Rear, ScenarioMixture
 from navrl.envs.core import random
 from tests.envs.combat.sim.duels import options, read_yaml
+from tests.envs.playing import keys
 
 CLASSES = {
     "mid_random": MidRandom,
@@ -24,11 +25,6 @@ CLASSES = {
 def shipped(name, **changes):
     """The scenario of conf/scenario, with changes."""
     return CLASSES[name](**(options(read_yaml(f"scenario/{name}.yaml")) | changes)).checked()
-
-
-def keys(env_ids):
-    env_ids = torch.as_tensor(list(env_ids))
-    return random.episode_key(torch.full_like(env_ids, 17), env_ids, torch.zeros_like(env_ids))
 
 
 def line(motion):
@@ -47,7 +43,7 @@ def five_deviations(samples):
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_same_key_opens_the_same_fight_in_any_batch(name, team_size):
     scenario = shipped(name)
-    whole = scenario.opening(keys(range(1024)), team_size)
+    whole = scenario.opening(keys(1024), team_size)
     for ids in ([0], [1023, 5, 77], list(range(100, 133))):
         alone = scenario.opening(keys(ids), team_size)
         for one, all_of_them in zip(alone, whole, strict=True):
@@ -78,7 +74,7 @@ def assert_even(value, low, high):
 
 def test_mid_random_draws_range_speed_direction_and_headings_evenly_and_apart():
     scenario = shipped("mid_random", range_m=(15e3, 45e3), heading_spread_rad=1.0)
-    motion = scenario.opening(keys(range(8192)), 1)
+    motion = scenario.opening(keys(8192), 1)
     range_m, x, y = line(motion)
     off = [off_the_nose(motion, me, sign) for me, sign in ((0, 1.0), (1, -1.0))]
     assert_even(range_m, 15e3, 45e3)
@@ -97,7 +93,7 @@ def test_mid_random_draws_range_speed_direction_and_headings_evenly_and_apart():
     ],
 )
 def test_the_fixed_openings_are_head_on_with_a_coin_for_the_side(name, range_m, places):
-    motion = shipped(name).opening(keys(range(2000)), 1)
+    motion = shipped(name).opening(keys(2000), 1)
     assert line(motion)[0].tolist() == pytest.approx([range_m] * 2000, abs=0.01)
     assert off_the_nose(motion, 0, 1.0).abs().max() < 1e-6
     assert off_the_nose(motion, 1, -1.0).abs().max() < 1e-6
@@ -105,12 +101,12 @@ def test_the_fixed_openings_are_head_on_with_a_coin_for_the_side(name, range_m, 
     assert {*zip(motion.x_m[0].tolist(), motion.y_m[0].tolist(), strict=True)} == places
     first = (motion.x_m[0] == min(places)[0]).double().mean().item()
     assert first == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(2000))
-    settled = shipped(name, swap_sides=False).opening(keys(range(100)), 1)
+    settled = shipped(name, swap_sides=False).opening(keys(100), 1)
     assert settled.x_m[0].unique().tolist() == [min(places)[0]]
 
 
 def test_rear_puts_the_target_behind_the_learner():
-    motion = shipped("rear").opening(keys(range(8192)), 1)
+    motion = shipped("rear").opening(keys(8192), 1)
     assert_even(line(motion)[0], 10e3, 25e3)
     # The tail of the learner points at the target within 30 degrees, either way evenly.
     assert_even(off_the_nose(motion, 0, -1.0), -math.radians(30.0), math.radians(30.0))
@@ -122,7 +118,7 @@ def test_rear_puts_the_target_behind_the_learner():
 
 
 def test_far40_lets_one_come_from_afar():
-    motion = shipped("far40", swap_sides=False).opening(keys(range(8192)), 1)
+    motion = shipped("far40", swap_sides=False).opening(keys(8192), 1)
     assert line(motion)[0].tolist() == pytest.approx([40e3] * 8192, rel=1e-6)
     assert_even(off_the_nose(motion, 1, -1.0), -0.5, 0.5)
     assert_even(off_the_nose(motion, 0, 1.0), -math.pi, math.pi)
@@ -132,7 +128,7 @@ def test_far40_lets_one_come_from_afar():
 
 def test_a_coin_decides_who_comes_in_far40():
     settled, tossed = (
-        shipped("far40", swap_sides=swap).opening(keys(range(2000)), 1) for swap in (False, True)
+        shipped("far40", swap_sides=swap).opening(keys(2000), 1) for swap in (False, True)
     )
     same = tossed.cos_heading[0] == settled.cos_heading[0]
     assert same.double().mean().item() == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(2000))
@@ -141,7 +137,7 @@ def test_a_coin_decides_who_comes_in_far40():
 
 
 def test_box10_puts_everybody_anywhere():
-    motion = shipped("box10").opening(keys(range(8192)), 1)
+    motion = shipped("box10").opening(keys(8192), 1)
     for place in (motion.x_m, motion.y_m):
         assert_even(place, -5e3, 5e3)
     assert_even(motion.speed_mps, 200.0, 300.0)
@@ -152,8 +148,8 @@ def test_box10_puts_everybody_anywhere():
 @pytest.mark.parametrize("name", CLASSES)
 def test_teams_fly_in_two_lines_abreast_around_their_leaders(name):
     scenario, size = shipped(name), 4
-    leaders = scenario.opening(keys(range(4096)), 1)
-    team = scenario.opening(keys(range(4096)), size)
+    leaders = scenario.opening(keys(4096), 1)
+    team = scenario.opening(keys(4096), size)
     spacings = []
     for side in (0, 1):
         rows = slice(side * size, (side + 1) * size)
@@ -228,17 +224,15 @@ def assert_shares(motion, expected):
 
 
 def test_scenarios_are_drawn_by_their_weights():
-    assert_shares(three(a=1, b=3, c=6).opening(keys(range(COUNT)), 1), [0.1, 0.3, 0.6])
-    assert_shares(three(a=0, b=0, c=2).opening(keys(range(COUNT)), 1), [0.0, 0.0, 1.0])
+    assert_shares(three(a=1, b=3, c=6).opening(keys(COUNT), 1), [0.1, 0.3, 0.6])
+    assert_shares(three(a=0, b=0, c=2).opening(keys(COUNT), 1), [0.0, 0.0, 1.0])
 
 
 @pytest.mark.parametrize("team_size", [1, 2])
 def test_the_drawn_scenario_opens_as_it_does_alone(team_size):
     mixture = build(compose("train", ["scenario=mixture"]).env.scenario).checked()
-    mixed = mixture.opening(keys(range(COUNT)), team_size)
-    alone = [
-        scenario.opening(keys(range(COUNT)), team_size) for scenario in mixture.scenarios.values()
-    ]
+    mixed = mixture.opening(keys(COUNT), team_size)
+    alone = [scenario.opening(keys(COUNT), team_size) for scenario in mixture.scenarios.values()]
     drawn = torch.zeros(COUNT, dtype=torch.int32)
     for motion, weight in zip(alone, (0.1, 0.1, 0.1, 0.1, 0.1, 0.5), strict=True):
         pairs = zip(mixed, motion, strict=True)
@@ -250,11 +244,9 @@ def test_the_drawn_scenario_opens_as_it_does_alone(team_size):
 
 
 def test_the_scenario_is_drawn_apart_from_the_pilot_and_from_its_own_numbers():
-    motion = three(a=1, b=0, c=1).opening(keys(range(COUNT)), 1)
+    motion = three(a=1, b=0, c=1).opening(keys(COUNT), 1)
     far = (motion.x_m[1] > 20e3).float()
-    others = [
-        random.uniform(keys(range(COUNT)), stream, 8) for stream in (random.SCENARIO, random.LEAGUE)
-    ]
+    others = [random.uniform(keys(COUNT), stream, 8) for stream in (random.SCENARIO, random.LEAGUE)]
     table = torch.cat([far.unsqueeze(0), *others])
     assert torch.corrcoef(table)[0, 1:].abs().max() < 5.0 / math.sqrt(COUNT)
 

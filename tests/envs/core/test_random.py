@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from navrl.envs.core import random
+from tests.envs.playing import keys
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -29,13 +30,6 @@ def expected_uniform(seed, env_id, episode, stream, index):
     return (key >> 40) / (1 << 24)
 
 
-def keys(seed, env_ids, episode=0):
-    env_ids = torch.as_tensor(env_ids)
-    return random.episode_key(
-        torch.full_like(env_ids, seed), env_ids, torch.full_like(env_ids, episode)
-    )
-
-
 @pytest.mark.parametrize(
     ("seed", "outputs"),
     [  # the published first outputs of splitmix64
@@ -59,7 +53,7 @@ def test_mix_equals_python_integers_for_words_of_every_size_and_sign():
 @pytest.mark.parametrize(("seed", "episode"), [(0, 0), (7, 3), (-5, 1 << 40)])
 def test_uniform_equals_its_definition(seed, episode):
     env_ids = [0, 1, 4095, 1 << 33]
-    found = random.uniform(keys(seed, env_ids, episode), random.SCRIPT, 5)
+    found = random.uniform(keys(env_ids, seed, episode), random.SCRIPT, 5)
     assert found.shape == (5, 4)
     assert found.dtype == torch.float32
     assert found.tolist() == [

@@ -5,19 +5,11 @@ import itertools
 import pytest
 import torch
 
-from navrl.envs.core import random
 from navrl.envs.coverage.observations import Histogram, Raw, Relative, soft_counts
 from navrl.envs.coverage.sim.advance import initial_state
 from navrl.envs.coverage.sim.backhaul import Backhaul
-from tests.envs.coverage.sim.layouts import params_of, rows, state_at
-
-DRONES = [[200.0, 300.0, 100.0], [700.0, 600.0, 120.0]]
-USERS = [[250.0, 350.0], [600.0, 500.0], [900.0, 900.0]]
-SMALL = ("env.sim.num_drones=2", "env.sim.num_users=3")
-
-
-def keys(count):
-    return random.episode_key(torch.tensor(0), torch.arange(count), torch.zeros(count).long())
+from tests.envs.coverage.sim.layouts import DRONES, SMALL, USERS, params_of, rows, state_at
+from tests.envs.playing import keys
 
 
 def observe(kind, params, state):

@@ -5,17 +5,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from navrl.envs.alice_and_bob import sim as grid
-from navrl.envs.core import random
 from navrl.envs.coverage.sim import advance as coverage
 from tests.envs.coverage.sim.layouts import params_of
+from tests.envs.playing import keys
 
 WALKING = ("env.sim.user_speed_mps=30", "env.sim.users=cluster")
 SHADOWED = ("env.sim.radio.channel=3gpp", "env.sim.radio.shadowing=per_episode")
 FEW = ("env.sim.num_users=7", "env.sim.radio.max_users=2")
-
-
-def keys(count):
-    return random.episode_key(torch.tensor(5), torch.arange(count), torch.zeros(count).long())
 
 
 def played(simulator, params, actions, count, traced=False):

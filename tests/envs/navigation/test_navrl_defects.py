@@ -11,7 +11,6 @@ import torch
 from navrl.envs.navigation.sim.advance import scan
 from navrl.run.episodes import play
 from tests.envs.navigation.envs import make_env
-from tests.envs.navigation.sim.moving_examples import begun, moving_params
 
 _SMALL = (
     *("world=forest", "env.sim.time_limit_s=0.48", "world.count=3", "world.routes_per_world=8"),
@@ -76,19 +75,6 @@ def test_5_placement_uses_neither_the_clock_nor_shared_random_numbers():
     with env.other_episodes(5):
         env.reset()
     assert torch.equal(torch.get_rng_state(), before)  # the original seeded everything anew
-
-
-def test_6_goals_are_drawn_evenly_up_and_down():
-    params = moving_params(local_range_m=(5.0, 5.0, 2.0), height_m=40.0)
-    obstacles = begun(params, 512)
-    inner = (obstacles.home.z[:40] > 5.0) & (obstacles.home.z[:40] < 35.0)
-    offset = (obstacles.goal.z - obstacles.home.z)[:40][inner]
-    within = 5 * 2.0 / 3**0.5 / offset.numel() ** 0.5  # five deviations of the mean
-    assert abs(float(offset.mean())) < within
-    as_published = torch.rand(offset.shape, generator=torch.Generator().manual_seed(0)) * 4.0 - 2.2
-    assert (
-        abs(float(as_published.mean())) > within
-    )  # its range of height began half a metre too low
 
 
 @pytest.mark.parametrize("hoarding", [False, True])

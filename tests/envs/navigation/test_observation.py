@@ -8,6 +8,7 @@ import torch
 from navrl.envs.navigation.observation import GoalFrameObservation, NavRLObservation
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles
 from tests.envs.navigation.envs import make_env
+from tests.envs.navigation.sim.drone_examples import column
 
 _SMALL = (
     "world.renew_episodes=null",
@@ -24,11 +25,11 @@ def flight():
     env = make_env("world=forest", *_SMALL, name="navigation_compat", num_envs=1)
     env.reset()
     state = env.navigation_state
-    drone = state.drone._replace(position=_column(1.0, 2.0, 1.5), velocity=_column(1.0, 0.0, 0.5))
+    drone = state.drone._replace(position=column(1.0, 2.0, 1.5), velocity=column(1.0, 0.0, 0.5))
     scans = torch.full_like(state.scans, 4.0)
     scans[-1, 4 * 7 + 2] = 1.5  # beam 7, ring 2
     return env.params, state._replace(
-        start=_column(1.0, 0.0, 1.0), goal=_column(1.0, 10.0, 2.0), drone=drone, scans=scans
+        start=column(1.0, 0.0, 1.0), goal=column(1.0, 10.0, 2.0), drone=drone, scans=scans
     )
 
 
@@ -100,7 +101,3 @@ def test_a_goal_straight_above_gives_a_frame_and_no_nan(flight):
     assert all(rows.isfinite().all() for rows in observed.values())
     # then ahead is east
     assert observed["state"][5:, 0].tolist() == pytest.approx([1.0, 0.0, 0.5], abs=1e-6)
-
-
-def _column(*values):
-    return torch.tensor(values).unsqueeze(-1)

@@ -6,7 +6,6 @@ import math
 import torch
 
 from navrl.envs.combat.sim.advance import advance
-from navrl.envs.core.random import episode_key
 from tests.envs.combat.sim.duels import (
     opening,
     options,
@@ -15,6 +14,7 @@ from tests.envs.combat.sim.duels import (
     read_yaml,
     shipped_params,
 )
+from tests.envs.playing import keys
 
 PARAMS = shipped_params(tick_s=0.25)  # longer physics steps than a run has: the tests fly for hours
 DEGREE = math.pi / 180.0
@@ -32,12 +32,6 @@ def pilot(name, params=PARAMS, **fixed):
     made = getattr(importlib.import_module(module), target)(**(options(node) | pinned))
     made.prepare(params, "cpu")
     return made
-
-
-def keys(count, episode=0):
-    """The keys of an episode of `count` envs."""
-    env_ids = torch.arange(count)
-    return episode_key(torch.zeros_like(env_ids), env_ids, torch.full_like(env_ids, episode))
 
 
 def picture(

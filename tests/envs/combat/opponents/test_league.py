@@ -10,8 +10,8 @@ from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.league import CHANGED, NEAREST, SCRIPTED, Block, League
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import Command
-from navrl.envs.core.random import episode_key
 from tests.curriculum.league_env import make_agent, make_env
+from tests.envs.playing import keys
 
 N = 12
 TEAM, ENEMY = "env.team_size=2", 2  # index of the first aircraft of the other side
@@ -30,11 +30,6 @@ class Compass(Pilot):
     def act(self, params, state, me, memory):
         rudder = torch.full(memory[0].shape, self.number / 10.0)
         return Command(rudder, 1.0 - rudder, memory[0] > 0), (memory[0] + 1,)
-
-
-def keys(episode=0):
-    env_ids = torch.arange(N)
-    return episode_key(torch.full_like(env_ids, 4), env_ids, torch.full_like(env_ids, episode))
 
 
 def crew():
@@ -119,7 +114,7 @@ def test_the_tag_of_a_script_is_its_place_also_without_seats():
     league = crew()
     bare = League(scripts=league.scripts, observation=None, action=None, compile_mode="off")
     for pilot in (league, bare):
-        memory = pilot.initial(keys())
+        memory = pilot.initial(keys(N))
         assert set(memory[1].tolist()) == {0, 1}
         assert torch.equal(pilot.tag(memory), memory[1])
 
@@ -128,7 +123,7 @@ def test_an_episode_whose_seat_changed_hands_is_nobodys_even_when_it_changed_bac
     league = crew()
     plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
     league.assign(plan)
-    memory = league.initial(keys())
+    memory = league.initial(keys(N))
     tags = 1 * [None] + 4 * [1003] + [1001] + 3 * [None] + 2 * [1003] + [None]
     expected = [memory[1][i].item() if tag is None else tag for i, tag in enumerate(tags)]
     assert league.tag(memory).tolist() == expected
@@ -138,7 +133,7 @@ def test_an_episode_whose_seat_changed_hands_is_nobodys_even_when_it_changed_bac
     assert league.tag(memory).tolist() == once
     league.assign(plan)
     assert league.tag(memory).tolist() == once, "env 3 to 5 met somebody else on the way"
-    fresh = league.initial(keys())
+    fresh = league.initial(keys(N))
     assert league.tag(fresh).tolist() == expected
     league.assign([])
     assert league.tag(fresh).tolist() == [
@@ -150,12 +145,12 @@ def test_vacating_the_seats_for_other_episodes_leaves_no_trace():
     league = crew()
     plan = [Block(start, stop, None, tag) for start, stop, tag in PLAN]
     league.assign(plan)
-    memory = league.initial(keys())
+    memory = league.initial(keys(N))
     before = league.tag(memory).tolist(), league.state_dict()["changes"].tolist()
     with ExitStack() as stack:
         stack.enter_context(league.scripts_only())
         assert league.blocks == []
-        other = league.initial(keys(episode=1))
+        other = league.initial(keys(N, episode=1))
         assert torch.equal(league.tag(other), other[1])
     assert league.blocks == plan
     assert (league.tag(memory).tolist(), league.state_dict()["changes"].tolist()) == before
@@ -172,7 +167,7 @@ def test_a_fresh_league_goes_on_counting_where_the_saved_one_was():
     ]
     for plan in plans:
         league.assign(plan)
-    memory = league.initial(keys())
+    memory = league.initial(keys(N))
     league.assign(plans[0])
     resumed.assign(plans[0])
     resumed.load_state_dict(league.state_dict())
@@ -185,12 +180,12 @@ def test_a_compiled_step_sees_new_seats_without_being_compiled_again():
     compiled = torch.compile(
         league.tag, backend="eager", fullgraph=True, dynamic=False, isolate_recompiles=True
     )
-    memory = league.initial(keys())
+    memory = league.initial(keys(N))
     assert torch.equal(compiled(memory), memory[1])
     with torch._dynamo.config.patch(error_on_recompile=True):
         league.assign([Block(0, N, None, 1007)])
         assert (compiled(memory) == CHANGED).all()
-        assert (compiled(league.initial(keys())) == 1007).all()
+        assert (compiled(league.initial(keys(N))) == 1007).all()
 
 
 def test_compiled_every_mate_decides_for_itself_whoever_was_first(traced_only):

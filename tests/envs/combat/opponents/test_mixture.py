@@ -11,10 +11,10 @@ from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.base import Pilot
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import Command
-from navrl.envs.core.random import episode_key
 from tests.envs.combat.opponents.pictures import NAMES
 from tests.envs.combat.sim.duels import opening, shipped_params
 from tests.envs.conftest import configuration
+from tests.envs.playing import keys
 
 PARAMS = shipped_params()
 
@@ -33,11 +33,6 @@ class Counting(Pilot):
         rudder = torch.full(calls.shape, self.number / 10.0)
         command = Command(rudder, 1.0 - rudder, calls % 2 == self.number % 2)
         return command, (calls + self.number, number)
-
-
-def keys(count, episode=0):
-    env_ids = torch.arange(count)
-    return episode_key(torch.full_like(env_ids, 9), env_ids, torch.full_like(env_ids, episode))
 
 
 def crowd(count):

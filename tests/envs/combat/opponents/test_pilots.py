@@ -128,7 +128,11 @@ def test_its_thresholds_are_drawn_anew_for_every_episode(name):
     opponent = pilot(name)
     drawn = [f for f in opponent.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
     again = [f for f in opponent.initial(keys(4000)) if f.is_floating_point() and f.std() > 0.0]
-    other = [f for f in opponent.initial(keys(4000, 1)) if f.is_floating_point() and f.std() > 0.0]
+    other = [
+        f
+        for f in opponent.initial(keys(4000, episode=1))
+        if f.is_floating_point() and f.std() > 0.0
+    ]
     shipped = read_yaml(f"opponent/{name}.yaml")
     ranges = {key: pair for key, pair in shipped.items() if isinstance(pair, list)}
     assert len(drawn) == len(ranges)

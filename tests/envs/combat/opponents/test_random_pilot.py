@@ -9,10 +9,10 @@ from tests.envs.combat.sim.duels import opening
 COUNT = 2000
 
 
-def commands(opponent, seconds, count=COUNT, episode=0):
+def commands(opponent, seconds):
     """Rudder and fire (seconds, N)."""
-    state = opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * count, [(0.0, 0.0, 0.0, 300.0)] * count)
-    memory, found = opponent.initial(keys(count, episode)), []
+    state = opening(PARAMS, [(0.0, 60e3, 0.0, 300.0)] * COUNT, [(0.0, 0.0, 0.0, 300.0)] * COUNT)
+    memory, found = opponent.initial(keys(COUNT)), []
     for second in range(seconds):
         state = state._replace(decision=torch.full_like(state.decision, second))
         command, memory = opponent.act(PARAMS, state, 1, memory)

@@ -17,11 +17,13 @@ from navrl.envs.combat.opponents.tactics import (
     steer,
     towards,
 )
-from navrl.envs.combat.sim.advance import advance
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.geometry import incoming_missile, look
 from tests.envs.combat.opponents.pictures import DEGREE, PARAMS, incoming, picture
-from tests.envs.combat.sim.duels import motion_of, opening, orders, shipped_params
+from tests.envs.combat.sim.duels import (
+    hits_on_fleeing_targets,
+    motion_of,
+)
 
 
 def view_at(*bearings):
@@ -82,37 +84,13 @@ def closed_form_m(shooter_mps, prey_mps, bearing):
     return reach_m.item()
 
 
-def hits(shots):
-    """Hit or not, for (range m, speed, speed of the prey, bearing): the prey flees at once."""
-    params = shipped_params(decision_s=0.5)
-    state = opening(
-        params,
-        [(0.0, 0.0, 0.0, own) for _, own, _, _ in shots],
-        [(range_m, 0.0, 180.0 - bearing, speed) for range_m, _, speed, bearing in shots],
-    )
-    hit = torch.zeros(len(shots), dtype=torch.bool)
-    for number in range(130):  # 65 s
-        motion = state.aircraft.motion
-        away = math.pi / 2 - torch.atan2(
-            motion.x_m[1] - motion.x_m[0], motion.y_m[1] - motion.y_m[0]
-        )
-        error = away - torch.atan2(motion.sin_heading[1], motion.cos_heading[1])
-        error = torch.remainder(error + math.pi, 2 * math.pi) - math.pi
-        rudder = torch.stack([torch.zeros_like(error), (error / (20 * DEGREE)).clamp(-1.0, 1.0)])
-        state, events = advance(
-            params, state, orders(state, rudder=rudder, fire=[number == 0, False])
-        )
-        hit = hit | events.hit[0]
-    return hit
-
-
 def test_it_agrees_with_the_simulator():
     ranges_m = [closed_form_m(*case) for case in CASES]
     # A fast prey that comes from the side flies into its turn further than the form knows.
     slack = [0.08 if case[1] == 450.0 and case[2] in (45.0, 90.0) else 0.035 for case in CASES]
     near = [((1.0 - s) * r, *case) for r, s, case in zip(ranges_m, slack, CASES, strict=True)]
     far = [(1.02 * r, *case) for r, case in zip(ranges_m, CASES, strict=True)]
-    hit = hits(near + far)
+    hit = hits_on_fleeing_targets(near + far)
     assert hit[: len(CASES)].all()
     assert not hit[len(CASES) :].any()
 

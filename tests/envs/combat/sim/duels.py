@@ -77,26 +77,25 @@ def play(params, state, decisions, first=None, **constant):
     return states, events
 
 
-def hits_on_fleeing_targets(shots, **changes):
-    """Hit or not, for shots of (range m, speed, speed of the target) fired head-on at a target that
-    turns away at once at full rudder, then flees straight.
+def hits_on_fleeing_targets(shots):
+    """Hit or not, for shots of (range m, speed, speed of the target, bearing of the shooter in degrees).
 
-    Who flees straight is never caught by a missile that is slower and only becomes slower still.
+    Targets turn away at once and flee straight; then no missile that is slower catches them.
     """
-    params = shipped_params(decision_s=0.5, **changes)
+    params = shipped_params(decision_s=0.5)
     state = opening(
         params,
-        [(0.0, 0.0, 0.0, own) for _, own, _ in shots],
-        [(range_m, 0.0, 180.0, target) for range_m, _, target in shots],
+        [(0.0, 0.0, 0.0, own) for _, own, _, _ in shots],
+        [(range_m, 0.0, 180.0 - bearing, speed) for range_m, _, speed, bearing in shots],
     )
     hit = torch.zeros(len(shots), dtype=torch.bool)
     for number in range(140):  # 70 s
         motion = state.aircraft.motion
-        turn_left = torch.atan2(-motion.sin_heading[1], motion.cos_heading[1])
-        rudder = torch.zeros_like(motion.x_m)
-        rudder[1] = (turn_left / math.radians(10.0)).clamp(-1.0, 1.0)
-        action = orders(state, rudder=rudder, fire=[number == 0, False])
-        state, events = advance(params, state, action)
+        away = torch.atan2(motion.y_m[1] - motion.y_m[0], motion.x_m[1] - motion.x_m[0])
+        error = away - torch.atan2(motion.sin_heading[1], motion.cos_heading[1])
+        error = torch.remainder(error + math.pi, 2 * math.pi) - math.pi
+        rudder = torch.stack([0.0 * error, (error / math.radians(20.0)).clamp(-1.0, 1.0)])
+        state, events = advance(params, state, orders(state, rudder, fire=[number == 0, False]))
         hit = hit | events.hit[0]
         faster = state.missiles.motion.speed_mps[0, 0] > state.aircraft.motion.speed_mps[1]
         if number >= 40 and not (state.missiles.active[0, 0] & faster).any():

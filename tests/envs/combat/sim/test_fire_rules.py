@@ -23,9 +23,6 @@ def rounds(states, who=0):
     return [state.aircraft.rounds[who].item() for state in states]
 
 
-# ---- channels --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("channels", [1, 2])
 def test_block_ignores_the_trigger_while_every_channel_is_taken(channels):
     # A missile lives for 4 decisions and its channel is free for the next one.
@@ -102,9 +99,6 @@ def test_a_missile_at_a_dead_aircraft_gives_way_and_nobody_has_defeated_it():
     assert after.missiles.target[0, 0].item() == 3, "the new one flies at who lives"
 
 
-# ---- the pause between two shots -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pause", [1, 3])
 def test_the_trigger_is_dead_for_some_decisions_after_a_launch(pause):
     params = shipped_params(cooldown_decisions=pause, channels=6)
@@ -113,9 +107,6 @@ def test_the_trigger_is_dead_for_some_decisions_after_a_launch(pause):
     ready = [n % (pause + 1) == 0 for n in range(9)]
     assert [can_fire(params, s)[0].item() for s in states[:-1]] == ready
     assert all(can_fire(params, s)[1].item() for s in states), "the other one's trigger works"
-
-
-# ---- after the last kill ---------------------------------------------------------------------
 
 
 def one_second_apart(params):
@@ -174,9 +165,6 @@ def test_a_missile_at_the_dead_keeps_no_fight_open():
     assert [decided(params, s).item() for s in states] == [False, True, True]
 
 
-# ---- missiles whose target is dead -----------------------------------------------------------
-
-
 def widow(params):
     """A missile of aircraft 0 whose target, aircraft 2, is dead; 3 and 4 live, 4 is nearer."""
     red = [[(0.0, 4e3 * n, 0.0, 300.0)] for n in range(3)]
@@ -209,7 +197,11 @@ def test_who_outlives_a_retargeted_missile_has_defeated_it_and_not_the_dead():
         assert not any(e.defeated[:5].any() for e in events)
 
 
-# ---- out of everybody's reach ----------------------------------------------------------------
+def test_nobody_has_defeated_a_missile_whose_target_is_dead():
+    params = shipped_params(team_size=3, max_missile_age_s=2.0)
+    _, events = play(params, widow(params), 3)
+    assert when(events, "missed", 0) == [1]
+    assert not any(e.defeated.any() for e in events)
 
 
 def test_nobody_within_range_and_nothing_in_the_air_is_disengaged():

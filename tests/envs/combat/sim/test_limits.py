@@ -13,9 +13,6 @@ from tests.envs.combat.sim.duels import leaves, opening, orders, put_missile, sh
 ALONE = [(0.0, 0.0, 0.0, 300.0)], [(9e5, 0.0, 0.0, 300.0)]
 
 
-# ---- the rudder ------------------------------------------------------------------------------
-
-
 def rudders(params, commands):
     """Return the rudder of the first aircraft after each decision."""
     state, found = opening(params, *ALONE), []
@@ -56,9 +53,6 @@ def test_the_turn_while_the_rudder_moves_is_its_integral(tick_s):
         assert found[0].item() == pytest.approx(expected[0].item(), abs=0.1, rel=2e-4)
 
 
-# ---- the structure ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("speed_mps", "rudder", "limit_g", "radius_m"),
     [
@@ -96,9 +90,6 @@ def test_a_missile_has_a_limit_of_its_own():
         motion = after.missiles.motion
         turns.append(1000.0 * motion.cos_heading[0, 0].item() / (0.01 * 9.8))  # its load, g
     assert turns == pytest.approx([102.04, 30.0], rel=0.01)  # full rudder: v^2 / R = 1000 m/s^2
-
-
-# ---- the time of a decision ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -63,5 +63,5 @@ def test_the_physics_step_decides_no_shot():
 
 def test_the_no_escape_range_at_300_mps_lies_between_17_0_and_17_7_km():
     ranges_m = [16.0e3, 17.0e3, 17.7e3, 19.0e3]
-    hit = hits_on_fleeing_targets([(range_m, 300.0, 300.0) for range_m in ranges_m])
+    hit = hits_on_fleeing_targets([(range_m, 300.0, 300.0, 0.0) for range_m in ranges_m])
     assert hit.tolist() == [True, True, False, False]

@@ -63,9 +63,6 @@ def test_far_pairs_that_hold_fire_change_no_bit_of_a_duel(size, place):
     assert one.missiles.active[:, 0].all()
 
 
-# ---- whom a shot flies at --------------------------------------------------------------------
-
-
 def grid(params, spread_m=4e3):
     """Two columns of three, 12 km apart, that fly at each other."""
     red = [[(0.0, spread_m * n, 0.0, 300.0)] for n in (-1, 0, 1)]
@@ -106,9 +103,6 @@ def test_who_names_nobody_or_the_dead_fires_at_the_nearest_of_the_living(request
     # The last aircraft of the other side names 0 or 1 too, which live, or the nearest, which is 2.
     expected = 2 if requested in (None, -1) else requested
     assert after.missiles.target[5, 0].item() == expected
-
-
-# ---- hits ------------------------------------------------------------------------------------
 
 
 def test_hits_on_several_in_one_tick_all_count():
@@ -157,9 +151,6 @@ def test_the_fight_goes_on_until_a_whole_side_is_dead():
         assert winner_sign(params, now, 0).item() == float(red and not blue) - float(
             blue and not red
         )
-
-
-# ---- symmetry --------------------------------------------------------------------------------
 
 
 def test_the_numbers_of_the_mates_are_only_numbers():

@@ -8,6 +8,10 @@ from navrl.envs.coverage.sim.advance import served
 from navrl.envs.coverage.sim.users import Users
 from tests.envs.conftest import configuration
 
+DRONES = [[200.0, 300.0, 100.0], [700.0, 600.0, 120.0]]
+USERS = [[250.0, 350.0], [600.0, 500.0], [900.0, 900.0]]
+SMALL = ("env.sim.num_drones=2", "env.sim.num_users=3")
+
 
 def params_of(env="coverage", *overrides):
     """The constants that ship, with these changes."""

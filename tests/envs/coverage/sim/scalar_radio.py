@@ -2,7 +2,7 @@
 
 import math
 
-LIGHT, CARRIER, BAND = 3.0e8, 2.4e9, 20.0e6
+LIGHT, CARRIER = 3.0e8, 2.4e9
 
 
 def loss_db(channel, drone, user):

@@ -5,15 +5,21 @@ import math
 import pytest
 import torch
 
-from navrl.envs.core import random
 from navrl.envs.core.rewards import Transition
 from navrl.envs.coverage.sim.advance import advance, connected, initial_state, links_sinr_db
 from navrl.envs.coverage.sim.users import placed, walked
-from tests.envs.coverage.sim.layouts import params_of, reward_of, rows, standing, state_at
+from tests.envs.coverage.sim.layouts import (
+    DRONES,
+    SMALL,
+    USERS,
+    params_of,
+    reward_of,
+    rows,
+    standing,
+    state_at,
+)
+from tests.envs.playing import keys
 
-DRONES = [[200.0, 300.0, 100.0], [700.0, 600.0, 120.0]]
-USERS = [[250.0, 350.0], [600.0, 500.0], [900.0, 900.0]]
-SMALL = ("env.sim.num_drones=2", "env.sim.num_users=3")
 # By the original's own code, for the layout above.
 SINR_DB = {
     "free_space": [[12.6965, -7.8572, -7.7518], [-12.7016, 7.8529, 7.7343]],
@@ -28,10 +34,6 @@ RELAYED = {
     "urban": (0.830176, 0.794531, 316.7707),
     "suburban": (0.835301, 0.808883, 322.4925),
 }
-
-
-def keys(count, seed=0):
-    return random.episode_key(torch.tensor(seed), torch.arange(count), torch.zeros(count).long())
 
 
 def by_hand(env, channel):

@@ -5,9 +5,9 @@ import math
 
 import torch
 
-from navrl.envs.core.random import episode_key
 from navrl.envs.navigation.maps.forest import Block, Column, ForestMap
 from navrl.envs.navigation.maps.pillars import PillarMap
+from tests.envs.playing import keys
 
 EDGES_M, SHARES = (1.0, 1.5, 2.0, 4.0, 6.0), (0.10, 0.15, 0.20, 0.55)
 PILLARS = PillarMap(
@@ -39,13 +39,8 @@ FOREST = ForestMap(count=120, half_side_m=12.0, gap_m=1.0, shapes=SHAPES, attemp
 SMALL_PILLARS = dataclasses.replace(PILLARS, count=60, half_side_m=8.0)
 
 
-def keys(numbers, seed=7):
-    numbers = torch.as_tensor(list(numbers))
-    return episode_key(torch.full_like(numbers, seed), numbers, torch.zeros_like(numbers))
-
-
 def made(maker, numbers, count=None):
-    key = keys(numbers)
+    key = keys(numbers, seed=7)
     count = maker.count if count is None else count
     return maker.make(key, torch.as_tensor(count).expand(key.shape))
 

@@ -10,6 +10,10 @@ from navrl.envs.navigation.maps.forest import ForestMap
 from tests.envs.navigation.maps.examples import FOREST, PILLARS, SHAPES, SMALL_PILLARS, fields, made
 
 
+def shape(name, **changes):
+    return {"shapes": {name: dataclasses.replace(SHAPES[name], **changes)}}
+
+
 @pytest.mark.parametrize("maker", [SMALL_PILLARS, FOREST])
 def test_a_world_depends_on_its_key_only(maker):
     together = made(maker, range(5))
@@ -43,9 +47,9 @@ def test_more_obstacles_than_the_map_has_are_an_error():
 
 
 def test_a_world_that_is_too_dense_names_the_option_to_lower():
-    shapes = {"post": dataclasses.replace(SHAPES["post"], diameter_m=(1.0, 1.0))}
+    posts = shape("post", diameter_m=(1.0, 1.0))
     # With so wide a gap all must overlap the first one's cluster, and the second hardly ever does.
-    dense = ForestMap(count=50, half_side_m=12.0, gap_m=40.0, shapes=shapes, attempts=100)
+    dense = ForestMap(count=50, half_side_m=12.0, gap_m=40.0, attempts=100, **posts)
     with pytest.raises(
         ValueError, match=r"too dense: \d+ of 50 obstacles .* lower count or gap_m$"
     ):
@@ -74,17 +78,9 @@ def test_a_world_that_is_too_dense_names_the_option_to_lower():
         (FOREST, {"half_side_m": 2.0}, "shape wall of up to 4 m does not fit"),
         (FOREST, {"half_side_m": math.inf}, "half_side_m"),
         (FOREST, {"shapes": {}}, "one shape or more"),
-        (FOREST, {"shapes": {"post": dataclasses.replace(SHAPES["post"], weight=0.0)}}, "weights"),
-        (
-            FOREST,
-            {"shapes": {"post": dataclasses.replace(SHAPES["post"], diameter_m=(0.0, 1.0))}},
-            "diameter_m of shape post",
-        ),
-        (
-            FOREST,
-            {"shapes": {"box": dataclasses.replace(SHAPES["box"], bottom_m=(2.0, 1.0))}},
-            "bottom_m of shape box",
-        ),
+        (FOREST, shape("post", weight=0.0), "weights"),
+        (FOREST, shape("post", diameter_m=(0.0, 1.0)), "diameter_m of shape post"),
+        (FOREST, shape("box", bottom_m=(2.0, 1.0)), "bottom_m of shape box"),
     ],
 )
 def test_impossible_numbers_are_named(maker, changes, message):

@@ -15,8 +15,8 @@ from navrl.envs.navigation.maps.user_map import (
     read_map,
 )
 from navrl.envs.navigation.sim.static_obstacles import Grid, build_worlds
-from tests.envs.navigation.maps.examples import keys
 from tests.envs.navigation.maps.map_files import pcd, png
+from tests.envs.playing import keys
 
 SCALE = Scale(
     resolution_m=0.5,

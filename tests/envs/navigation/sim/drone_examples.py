@@ -35,3 +35,8 @@ SECOND_ORDER = SecondOrder(
 def plain(count=1, *, gain=1.0, lag=1.0, wind=(0.0, 0.0, 0.0)):
     one = torch.ones(count)
     return Factors(gain * one, lag * one, 0.0 * one, torch.tensor(wind).unsqueeze(1) * one)
+
+
+def column(*values):
+    """Return one vector as a column (3, 1)."""
+    return torch.tensor([values]).t().float()

@@ -2,7 +2,6 @@
 
 import torch
 
-from navrl.envs.core import random
 from navrl.envs.navigation.sim.moving_obstacles import (
     MODES,
     MovingObstacles,
@@ -11,6 +10,7 @@ from navrl.envs.navigation.sim.moving_obstacles import (
     advance,
     initial_obstacles,
 )
+from tests.envs.playing import keys
 
 DT_S = 0.05
 
@@ -31,12 +31,6 @@ def moving_params(mode="waypoint", **changes):
         "clear_of_start_m": 1.5,
     }
     return MovingParams(**(options | changes))
-
-
-def keys(count, seed=0):
-    """The keys of the first episodes of these envs."""
-    env_id = torch.arange(count)
-    return random.episode_key(torch.full_like(env_id, seed), env_id, torch.zeros_like(env_id))
 
 
 def begun(params, count, *, start=(100.0, 100.0, 2.0), active=None, seed=0):
@@ -63,11 +57,6 @@ def flown(
 def vectors(triple):
     """(3, D, N) in float64."""
     return torch.stack(triple).double()
-
-
-def leaves(obstacles):
-    """All twelve fields."""
-    return [field for triple in obstacles for field in triple]
 
 
 def placed(rows, *, velocity=None, count=80):

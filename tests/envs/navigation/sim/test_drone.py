@@ -14,14 +14,10 @@ from navrl.envs.navigation.sim.drone import (
     hovering,
     limit_speed,
 )
-from tests.envs.navigation.sim.drone_examples import HUMMINGBIRD, SECOND_ORDER, plain
+from tests.envs.navigation.sim.drone_examples import HUMMINGBIRD, SECOND_ORDER, column, plain
 
 FIRST_ORDER = FirstOrder(lag_s=0.47)
 MODELS = [Kinematic(), FIRST_ORDER, SECOND_ORDER, HUMMINGBIRD]
-
-
-def column(*values):
-    return torch.tensor([values]).t().float()
 
 
 def still(model, count=1):

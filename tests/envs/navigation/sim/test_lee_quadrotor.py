@@ -8,14 +8,10 @@ import pytest
 import torch
 
 from navrl.envs.navigation.sim.drone import advance, hovering
-from tests.envs.navigation.sim.drone_examples import HUMMINGBIRD, plain
+from tests.envs.navigation.sim.drone_examples import HUMMINGBIRD, column, plain
 from tests.envs.navigation.sim.quadrotor import Quadrotor
 
 COMMANDS = [(2.0, 0.0, 0.0), (-2.0, 1.5, 0.5), (0.0, -3.0, -1.0), (0.0, 0.0, 2.0)]  # 0.48 s each
-
-
-def column(*values):
-    return torch.tensor([values]).t().float()
 
 
 def flight(command, seconds, drone=None, dt=0.016, response=None):

@@ -182,18 +182,6 @@ def test_every_drone_sees_its_own_world():
     assert got[:, 0, 1].tolist() == pytest.approx([1.5, 2.5, 2.5, 1.5], abs=1e-6)
 
 
-def test_in_the_open_everything_is_free():
-    one = Lidar(range_m=4.0, beams=8, rings=1, ring_low_deg=0.0, ring_high_deg=0.0)
-    got = seen(world_of(), random_sensors(5, 16), one)
-    assert got.shape == (16, 8, 1)
-    assert (got == 4.0).all()
-    absent = world_of(
-        boxes=[(1e6, 1e6, 0.0, 0.0, 0.0, 0.0, 0.0)], cylinders=[(1e6, 1e6, 0.0, 0.0, 0.0)]
-    )
-    diagonal = sensors_at((0.0, 0.0, 0.0, 0.25 * math.pi), (0.0, 0.0, 2.0, -0.25 * math.pi))
-    assert (seen(absent, diagonal, one) == 4.0).all()
-
-
 def test_a_scan_does_not_depend_on_the_others_and_traces_into_one_graph():
     world, sensors = random_world(6), random_sensors(6, 300)  # more than are cast at once
     got = seen(world, sensors)

@@ -5,7 +5,8 @@ import torch
 
 from navrl.envs.navigation.sim.static_obstacles import Grid
 from navrl.envs.navigation.worlds.pool import Difficulty, make_worlds, spread
-from tests.envs.navigation.maps.examples import FOREST, fields, keys
+from tests.envs.navigation.maps.examples import FOREST, fields
+from tests.envs.playing import keys
 
 ROOM = Difficulty(350, 80)
 

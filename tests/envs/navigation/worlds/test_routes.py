@@ -13,8 +13,9 @@ from navrl.envs.navigation.sim.static_obstacles import (
     absent_cylinders,
 )
 from navrl.envs.navigation.worlds.routes import FreeRoutes, PerimeterRoutes
-from tests.envs.navigation.maps.examples import FOREST, binomial, keys, made
+from tests.envs.navigation.maps.examples import FOREST, binomial, made
 from tests.envs.navigation.sim.shapes import clearance
+from tests.envs.playing import keys
 
 PERIMETER = PerimeterRoutes(
     half_side_m=24.0, z_m=(0.5, 2.5), distance_m=(0.0, math.inf), clearance_m=0.0, attempts=8
