@@ -80,7 +80,7 @@ def compare(env: Any, turns: int) -> dict[str, float]:
     params, grid, worlds = env.params, env.worlds.grid, env.worlds.openings.worlds
     draw = torch.Generator().manual_seed(0)
     root = env.reset()
-    state, command = under_way(params, env.navigation_state, draw)
+    state, command = under_way(params, env.state, draw)
     for _ in range(3):  # after the first, few obstacles are at their goals
         state, _ = advance(params, grid, worlds, state, command, command)
     packing, packed = Packing(state), pack(state)

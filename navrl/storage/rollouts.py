@@ -61,10 +61,6 @@ class RolloutStorage:
         self._prune(iteration)
         return path
 
-    def load(self, iteration: int, keys: Collection[str | Key] | None = None) -> TensorDict:
-        """Return the rollout of that iteration, as `load_rollout` reads it."""
-        return load_rollout(self.directory / f"rollout_{iteration:06d}.nvrl", keys)
-
     def _prune(self, newest: int) -> None:
         """Delete older files than the newest `keep_last`.
 

@@ -113,7 +113,7 @@ def play_trips(env: Any, policy: Act, *, first: int) -> NavigationRecording:
     every = max(1, round(KNOT_S / params.decision_s))
     played = first_episodes(env, policy)
     next(played)
-    opening: NavigationState = env.navigation_state
+    opening: NavigationState = env.state
     frames = [_frame(params, 0, opening)]
     lengths = torch.zeros(env.batch_size, dtype=torch.int64)
     ends = torch.zeros(len(env.episode_keys), *env.batch_size)
@@ -121,7 +121,7 @@ def play_trips(env: Any, policy: Act, *, first: int) -> NavigationRecording:
         lengths += running
         ended = running & stepped.get(("next", "done")).squeeze(-1).cpu()
         if decision % every == 0 or bool(ended.any()):
-            frames.append(_frame(params, decision, env.navigation_state))
+            frames.append(_frame(params, decision, env.state))
         ends = torch.where(ended, stepped.get(("next", "episode")).t().cpu(), ends)
     rates = {name: ends[env.episode_keys.index(name)] > 0.5 for name in env.rate_names}
     worlds, index = torch.unique(opening.world.cpu(), return_inverse=True)

@@ -38,7 +38,7 @@ def made(env: NavigationEnv, *, shortcuts: bool = True, **changes: object) -> Na
 
 def opened(env: NavigationEnv, draw: torch.Generator) -> NavigationState:
     """Drones in the field, some of them too high or too low, the first of them near their goals."""
-    state, _ = under_way(env.params, env.navigation_state, draw)
+    state, _ = under_way(env.params, env.state, draw)
     place, some = state.drone.position, ENVS // 8
     place[2] += 1.5 * torch.randn(ENVS, generator=draw)
     place[:, :some] = state.goal[:, :some] + torch.rand(3, some, generator=draw) - 0.5

@@ -69,7 +69,7 @@ class Clockwork:
         return Held
 
     @property
-    def navigation_state(self):
+    def state(self):
         time_s = 0.05 * self.clock
         time = torch.full((3,), float(self.clock))
         shielded = 0.4 * float(min(max(self.clock - 2, 0), 2))

@@ -29,9 +29,8 @@ class Leaves(NamedTuple):
     """The observation leaves of a spec by name, in alphabetical order."""
 
     vectors: dict[str, int]  # features
-    entities: dict[
-        str, Entities
-    ]  # the leaf called mask_of(name) is true where an entity is present
+    # The leaf called mask_of(name) is true where an entity is present.
+    entities: dict[str, Entities]
     scans: dict[str, Scan]
 
     @property

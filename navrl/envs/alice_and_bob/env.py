@@ -20,11 +20,11 @@ from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.rewards import WeightedReward
 
-_STATISTICS = ("success", "diamond_0", "diamond_1")
-
 
 class AliceAndBobEnv(BatchedEnv):
     """Agents on a grid that step east, west, north or south, or stay."""
+
+    statistic_names = rate_names = ("success", "diamond_0", "diamond_1")
 
     def __init__(
         self,
@@ -34,14 +34,7 @@ class AliceAndBobEnv(BatchedEnv):
         reward: WeightedReward,
         **options: Unpack[EnvOptions],
     ) -> None:
-        super().__init__(
-            params=sim.checked(),
-            observation=observation,
-            reward=reward,
-            statistic_names=_STATISTICS,
-            rate_names=_STATISTICS,
-            **options,
-        )
+        super().__init__(params=sim.checked(), observation=observation, reward=reward, **options)
 
     def make_specs(self) -> tuple[Composite, TensorSpec]:
         """Return the specs of what the agents observe, and of their moves."""

@@ -5,7 +5,7 @@ class with the methods of `ActionKind` here and a file in conf/action.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -44,9 +44,8 @@ class ActionKind(Protocol):
 class _Choices:
     """Columns of choices: rudder, throttle unless it is always full, fire, target if there are several."""
 
-    rudder_edges: tuple[
-        float, ...
-    ]  # a rudder beyond one of them is one choice further off the middle
+    # A rudder beyond one of them is one choice further off the middle.
+    rudder_edges: tuple[float, ...]
     throttles: tuple[float, ...]
     throttle_edges: tuple[float, ...]
 
@@ -113,15 +112,10 @@ class Steering(Hybrid):
     """Rudder, throttle, and then only binary columns, as many as the shape has."""
 
     def __init__(
-        self,
-        low: Sequence[float] | Tensor,
-        high: Sequence[float] | Tensor,
-        shape: Sequence[int],
-        device: torch.device | str | None = None,
-        dtype: torch.dtype = torch.float32,
+        self, low: Any, high: Any, shape: Sequence[int], *place: Any, **options: Any
     ) -> None:
         self.num_binary = shape[-1] - 2
-        super().__init__(low, high, shape, device, dtype)
+        super().__init__(low, high, shape, *place, **options)
 
 
 class Continuous:

@@ -39,9 +39,6 @@ from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.rewards import Transition, WeightedReward
 
-_RATES = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
-_STATISTICS = (*_RATES, "launches", "kills", "_opponent")  # an underscore: counted, not averaged
-
 
 class Duel(NamedTuple):
     """The fight, and the memory of every opposing pilot."""
@@ -53,6 +50,9 @@ class Duel(NamedTuple):
 class CombatEnv(BatchedEnv):
     """Planar mid-range air combat, one decision per second of game time."""
 
+    rate_names = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
+    # An underscore: counted, not averaged.
+    statistic_names = (*rate_names, "launches", "kills", "_opponent")
     scripted_group = "opponent"  # the group of options that can act in the learner's place
 
     def __init__(
@@ -67,20 +67,15 @@ class CombatEnv(BatchedEnv):
         reward: WeightedReward,
         **options: Unpack[EnvOptions],
     ) -> None:
-        check_team_size(team_size, sim)
+        require_whole("env.team_size", team_size, 1, MAX_TEAM_SIZE)
+        expected = f"{team_size}, which it takes from env.team_size"
+        require(sim.team_size == team_size, "env.sim.team_size", sim.team_size, expected)
         self.team_size, self._action = team_size, action
-        self._scenario, self._opponent = scenario.checked(), opponent
+        self._scenario, self.opponent = scenario.checked(), opponent
         self._team = range(team_size)  # the learner's aircraft; the opponents' come after them
         scenario.to(options["device"])
         opponent.prepare(sim.checked(), options["device"])
-        super().__init__(
-            params=sim,
-            observation=observation,
-            reward=reward,
-            statistic_names=_STATISTICS,
-            rate_names=_RATES,
-            **options,
-        )
+        super().__init__(params=sim, observation=observation, reward=reward, **options)
 
     def make_specs(self) -> tuple[Composite, TensorSpec]:
         """Return the specs of what pilots observe and do, in the group "agents" if there are several."""
@@ -101,21 +96,21 @@ class CombatEnv(BatchedEnv):
     def initial(self, key: Tensor) -> Duel:
         """Return the scenario's opening, with fresh memories of the opponents."""
         combat = initial_state(self.params, self._scenario.opening(key, self.team_size))
-        return Duel(combat, self._pilots_begin(self._opponent, key, self._foes))
+        return Duel(combat, self._pilots_begin(self.opponent, key, self._foes))
 
     def outside(self) -> tuple[list[Command], tuple[Memory, ...]] | None:
         """Return the commands of opponents that hold networks."""
-        if self._opponent.compilable:
+        if self.opponent.compilable:
             return None
         state: Duel = self._world.state
-        return self._commands(self._opponent, state.combat, self._foes, state.memories)
+        return self._commands(self.opponent, state.combat, self._foes, state.memories)
 
     def advance(
         self, state: Duel, action: Tensor, given: tuple[list[Command], tuple[Memory, ...]] | None
     ) -> tuple[Duel, Events]:
         """Let opponents and learner decide from the same instant, then everybody flies."""
         commands, memories = given or self._commands(
-            self._opponent, state.combat, self._foes, state.memories
+            self.opponent, state.combat, self._foes, state.memories
         )
         actions = (action,) if self.team_size == 1 else action.unbind(1)
         commands = [*(self._action.command(own) for own in actions), *commands]
@@ -157,7 +152,7 @@ class CombatEnv(BatchedEnv):
         launches = params.rounds - sides(params, craft.rounds)[0]
         rates = [sign > 0, sign < 0, sign == 0, ~any_row(theirs), any_row(mine)]
         counts = [count.float().mean(0) for count in (launches, ~theirs)]
-        opponent = torch.zeros_like(sign) + self._opponent.tag(state.memories[0])  # of a whole team
+        opponent = torch.zeros_like(sign) + self.opponent.tag(state.memories[0])  # of a whole team
         return [*(rate.float() for rate in rates), *counts, opponent]
 
     def pilot_action(
@@ -208,7 +203,7 @@ class CombatEnv(BatchedEnv):
     @property
     def curriculum_advice(self) -> str:
         """Return a warning about a league that no curriculum fills, or nothing."""
-        if not isinstance(self._opponent, League):
+        if not isinstance(self.opponent, League):
             return ""
         return (
             "opponent=league with curriculum=none: no policy is in the league, so the scripts fly in every "
@@ -216,16 +211,11 @@ class CombatEnv(BatchedEnv):
         )
 
     @property
-    def opponent(self) -> Pilot:
-        """Return the pilot of the other side."""
-        return self._opponent
-
-    @property
     def lesson_names(self) -> dict[str, tuple[str, ...]]:
         """Return the names that `set_lesson` weighs: in every mixture, and the reward's terms."""
         mixtures: dict[str, Any] = {
             "scenarios": self._scenario,
-            "opponents": self._opponent,
+            "opponents": self.opponent,
             "reward": self._reward,
         }
         fixed = [name for name, mixture in mixtures.items() if not hasattr(mixture, "set_weights")]
@@ -244,13 +234,6 @@ class CombatEnv(BatchedEnv):
         reward: Mapping[str, float],
     ) -> None:
         """Apply new mixtures from each env's next episode on, and new reward weights at once."""
-        mixtures: tuple[Any, ...] = (self._scenario, self._opponent, self._reward)
+        mixtures: tuple[Any, ...] = (self._scenario, self.opponent, self._reward)
         for mixture, weights in zip(mixtures, (scenarios, opponents, reward), strict=True):
             mixture.set_weights(weights)
-
-
-def check_team_size(team_size: int, sim: CombatParams) -> None:
-    """Raise if no fight has this size, or if the simulator has another one."""
-    require_whole("env.team_size", team_size, 1, MAX_TEAM_SIZE)
-    expected = f"{team_size}, which it takes from env.team_size"
-    require(sim.team_size == team_size, "env.sim.team_size", sim.team_size, expected)

@@ -57,6 +57,8 @@ class World(NamedTuple):
 class BatchedEnv(EnvBase):
     """N simulations that step together; see the module docstring for the hooks."""
 
+    statistic_names: tuple[str, ...] = ()  # of what `statistics` returns
+    rate_names: tuple[str, ...] = ()  # those of them that are 0 or 1
     scripted_group: str | None = None  # the group of options that can act in place of a policy
     # {statistic: rate}: the statistic is a mean over the episodes in which the rate is 1, else over all.
     counted_when: Mapping[str, str] = MappingProxyType({})
@@ -67,13 +69,12 @@ class BatchedEnv(EnvBase):
         params: Any,
         observation: Any,
         reward: WeightedReward,
-        statistic_names: tuple[str, ...],
-        rate_names: tuple[str, ...],
         rewarded_agents: int = 0,
         **options: Unpack[EnvOptions],
     ) -> None:
         require_whole("num_envs", options["num_envs"], 1)
-        require_choice("env.objective", options["objective"], rate_names or statistic_names)
+        known = self.rate_names or self.statistic_names
+        require_choice("env.objective", options["objective"], known)
         device, num_envs = torch.device(options["device"]), options["num_envs"]
         super().__init__(device=device, batch_size=[num_envs])
         self.name, self.headline = options["name"], dict(options["headline"])
@@ -83,10 +84,8 @@ class BatchedEnv(EnvBase):
         require_reads(f"observation {type(observation).__name__}", type(observation), params)
         observation.prepare(params, device)
         reward.prepare(params, device)
-        self.statistic_names = statistic_names
-        self.rate_names = rate_names  # the statistics that are 0 or 1
         parts = (f"reward_{name}" for name in reward.names)
-        self.episode_keys = ("return", "length", *statistic_names, *parts)
+        self.episode_keys = ("return", "length", *self.statistic_names, *parts)
         self._declare(*self.make_specs(), rewarded_agents)
         self._env_id = torch.arange(num_envs, device=device) + options.get("first_env_id", 0)
         self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=device)

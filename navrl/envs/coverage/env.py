@@ -51,16 +51,12 @@ class CoverageEnv(BatchedEnv):
         fits = sim.num_drones > 1 or reward_split != "difference"  # another drone has to be left
         expected = "one of team, per_agent, with a single drone"
         require(fits, "env.reward_split", reward_split, expected)
+        relayed, normalised = _RELAYED * self._relayed, (_NORMALISED,) * bool(self._anchors)
+        self.statistic_names = (*_STATISTICS, *relayed, *normalised)
         super().__init__(
             params=sim.checked(),
             observation=observation,
             reward=reward,
-            statistic_names=(
-                *_STATISTICS,
-                *(_RELAYED if self._relayed else ()),
-                *((_NORMALISED,) if self._anchors else ()),
-            ),
-            rate_names=(),
             rewarded_agents=0 if reward_split == "team" else sim.num_drones,
             **options,
         )

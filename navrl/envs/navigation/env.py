@@ -28,18 +28,18 @@ from navrl.envs.navigation.sim.state import (
 )
 from navrl.envs.navigation.worlds.pool import Difficulty, WorldPool
 
-_RATES = ("success", "collision_static", "collision_moving", "outside", "timeout")
-_STATISTICS = (
-    *_RATES,
-    *("at_goal", "spl", "goal_time_s", "path_m", "clearance_m", "speed_mps", "acceleration_mps2"),
-    *("interventions", "shield_mps", "_stage"),
-)
 _AXES = 3
 
 
 class NavigationEnv(BatchedEnv):
     """Drone navigation; the action is a velocity in the goal frame over the speed limit: ahead, left, up."""
 
+    rate_names = ("success", "collision_static", "collision_moving", "outside", "timeout")
+    statistic_names = (
+        *rate_names,
+        *("at_goal", "spl", "goal_time_s", "path_m", "clearance_m", "speed_mps"),
+        *("acceleration_mps2", "interventions", "shield_mps", "_stage"),
+    )
     scripted_group = "planner"  # the config group whose options can replace the policy
     counted_when = MappingProxyType({"goal_time_s": "success"})
 
@@ -55,19 +55,12 @@ class NavigationEnv(BatchedEnv):
         stale_scan: bool,
         **options: Unpack[EnvOptions],
     ) -> None:
-        self._worlds, self._held_out = worlds, held_out
+        self.worlds, self._held_out = worlds, held_out
         self._shield, self._stale_scan = shield, stale_scan
         self._steps = 0  # since the seed was set; worlds are renewed by it
         shield.prepare(sim.checked().lidar)
         worlds.prepare(sim, options["device"])
-        super().__init__(
-            params=sim,
-            observation=observation,
-            reward=reward,
-            statistic_names=_STATISTICS,
-            rate_names=_RATES,
-            **options,
-        )
+        super().__init__(params=sim, observation=observation, reward=reward, **options)
 
     def make_specs(self) -> tuple[Composite, TensorSpec]:
         """Return the specs of the configured observation, and of a velocity."""
@@ -78,7 +71,7 @@ class NavigationEnv(BatchedEnv):
 
     def initial(self, key: Tensor) -> NavigationState:
         """Return drones that hover at the start of a random route in a random world."""
-        return initial_state(self.params, self._worlds.openings, self._worlds.share, key)
+        return initial_state(self.params, self.worlds.openings, self.worlds.share, key)
 
     def advance(
         self, state: NavigationState, action: Tensor, given: None
@@ -89,7 +82,7 @@ class NavigationEnv(BatchedEnv):
         command = to_world_frame(heading(self.params, state), wanted)
         flown, _ = self._shield.protect(perceive(self.params, state), command)
         return advance(
-            self.params, self._worlds.grid, self._worlds.openings.worlds, state, command, flown
+            self.params, self.worlds.grid, self.worlds.openings.worlds, state, command, flown
         )
 
     def observe(self, state: NavigationState) -> dict[str, Tensor]:
@@ -138,7 +131,7 @@ class NavigationEnv(BatchedEnv):
         self, pilot: Planner, memory: tuple[Tensor, ...] | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the action of a planner in place of the policy; memory None begins an episode."""
-        state = self.navigation_state
+        state: NavigationState = self.state
         if memory is None:
             pilot.prepare(self.params.lidar)
             memory = pilot.initial(self._env_id.shape[0], self.device)
@@ -150,7 +143,7 @@ class NavigationEnv(BatchedEnv):
         self, tensordict: TensorDictBase
     ) -> tuple[TensorDictBase, TensorDictBase]:
         """Renew the worlds when due, then step as every env does."""
-        self._worlds.renew(self._seed, self._steps)
+        self.worlds.renew(self._seed, self._steps)
         self._steps += 1
         return super().step_and_maybe_reset(tensordict)
 
@@ -158,7 +151,7 @@ class NavigationEnv(BatchedEnv):
         """Make the worlds of the seed, and count episodes from 0."""
         super()._set_seed(seed)
         self._steps = 0
-        self._worlds.fill(self._seed, held_out=self._held_out)
+        self.worlds.fill(self._seed, held_out=self._held_out)
 
     @contextlib.contextmanager
     def other_episodes(self, seed: int) -> Iterator[None]:
@@ -166,21 +159,21 @@ class NavigationEnv(BatchedEnv):
         kept = self._steps, self._held_out
         self._held_out = True
         try:
-            with self._worlds.restored(), super().other_episodes(seed):
+            with self.worlds.restored(), super().other_episodes(seed):
                 yield
         finally:
             self._steps, self._held_out = kept
 
     def runtime_state(self) -> dict[str, Any]:
         """Return everything that a fresh env needs to continue, for a checkpoint."""
-        worlds = {"steps": self._steps, "worlds": self._worlds.state_dict()}
+        worlds = {"steps": self._steps, "worlds": self.worlds.state_dict()}
         return super().runtime_state() | worlds
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """Restore a runtime_state of an env with the same options."""
         super().load_runtime_state(runtime)
         self._steps = runtime["steps"]
-        self._worlds.load_state_dict(runtime["worlds"], self._seed)
+        self.worlds.load_state_dict(runtime["worlds"], self._seed)
 
     def _restarted(self, world: World, mask: Tensor, seed: Tensor) -> World:
         """Reset the masked envs; with stale_scan they keep the last scan of the episode before."""
@@ -193,23 +186,12 @@ class NavigationEnv(BatchedEnv):
 
     def check_difficulty(self, prefix: str, difficulty: Difficulty) -> None:
         """Raise ConfigError for a difficulty that the worlds have no room for."""
-        difficulty.checked(prefix, self._worlds.room)
+        difficulty.checked(prefix, self.worlds.room)
 
     def set_stages(self, stages: list[Difficulty], shares: Mapping[int, float]) -> None:
         """Set the difficulties and shares of the worlds that are made from now on."""
-        self._worlds.set_stages(stages, dict(shares))
+        self.worlds.set_stages(stages, dict(shares))
 
     def start_over(self) -> None:
         """Make worlds of the current stages, and count episodes from 0."""
         self._set_seed(int(self._seed))
-
-    @property
-    def navigation_state(self) -> NavigationState:
-        """Return the simulator's state, for replays and tests."""
-        state: NavigationState = self._world.state
-        return state
-
-    @property
-    def worlds(self) -> WorldPool:
-        """Return the pool of worlds, for replays and tests."""
-        return self._worlds

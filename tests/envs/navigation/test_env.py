@@ -64,7 +64,7 @@ def test_straight_ahead_arrives_when_the_way_is_free():
 
 def level_flights(env):
     """Decisions until a level flight at 2 m/s is within half a metre of the goal, by env."""
-    state = env.navigation_state
+    state = env.state
     way = state.goal - state.start
     found = {}
     for number in range(way.shape[1]):
@@ -120,7 +120,7 @@ def test_other_worlds_come_while_older_episodes_end_in_theirs():
     first_worlds = tables.worlds.boxes.x[:2].clone()
     for step in range(1, 46):
         _, root = env.step_and_maybe_reset(root.copy().set("action", torch.zeros(8, 3)))
-        state = env.navigation_state
+        state = env.state
         if step == 21:  # the first step after the renewal
             assert tables.first == 2
             assert torch.equal(tables.worlds.boxes.x[:2], first_worlds)
@@ -165,7 +165,7 @@ def test_harder_worlds_hold_the_configured_obstacles():
     there = there + (env.worlds.openings.worlds.cylinders.x < 1e5).sum(-1)
     assert sorted(there[:2].tolist()) == [10, 50]
     env.reset()
-    state = env.navigation_state
+    state = env.state
     moving = (state.obstacles.position.x < 1e5).sum(0)
     assert torch.equal(moving, torch.where(state.stage == 0, 8, 40))
 

@@ -37,7 +37,7 @@ def test_3_an_episode_begins_with_a_scan_of_its_own(stale):
     assert done.any()
     last, first = (frame["observation", "lidar"][done] for frame in (stepped["next"], root))
     assert torch.equal(last, first) == stale  # stale=true is what the original did
-    state = env.navigation_state
+    state = env.state
     ranges = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
     assert torch.allclose(state.scans[0][:, done], ranges[:, done], atol=1e-4) != stale
 
@@ -51,7 +51,7 @@ def test_4_without_moving_obstacles_the_layout_stays():
         assert env.observation_spec.is_in(root.select("observation", "episode"))
         if moving == 0:
             assert not root["observation", "obstacles_mask"].any()
-            assert not env.navigation_state.ending.hit_moving.any()
+            assert not env.state.ending.hit_moving.any()
     as_published = (16, 5, 8)  # eight columns of ten
     assert shapes == [(16, 5, 10)] * 2 != [as_published] * 2
 
@@ -63,7 +63,7 @@ def test_5_placement_uses_neither_the_clock_nor_shared_random_numbers():
         torch.rand(noise)
         env, shared = small_env(), torch.rand(16)
         env.reset()
-        made.append((env.worlds.openings.worlds.boxes.x.clone(), env.navigation_state, shared))
+        made.append((env.worlds.openings.worlds.boxes.x.clone(), env.state, shared))
     (boxes, state, shared), (other_boxes, other_state, other_shared) = made
     assert torch.equal(boxes, other_boxes)
     assert torch.equal(state.obstacles.position.x, other_state.obstacles.position.x)

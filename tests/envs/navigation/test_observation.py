@@ -24,7 +24,7 @@ def flight():
     """One drone at (1, 2, 1.5), flying (1, 0, 0.5), from (1, 0, 1) to (1, 10, 2)."""
     env = make_env("world=forest", *_SMALL, name="navigation_compat", num_envs=1)
     env.reset()
-    state = env.navigation_state
+    state = env.state
     drone = state.drone._replace(position=column(1.0, 2.0, 1.5), velocity=column(1.0, 0.0, 0.5))
     scans = torch.full_like(state.scans, 4.0)
     scans[-1, 4 * 7 + 2] = 1.5  # beam 7, ring 2

@@ -41,9 +41,8 @@ class CombatParams(NamedTuple):
     time_scale: float  # stretches the decision, never the tick
     tick_s: float  # longest physics step
     time_limit_s: float
-    disengage_range_m: (
-        float | None
-    )  # beyond it, with nothing in the air, an episode is cut; None: never
+    # Beyond it, with nothing in the air, an episode is cut; None: never.
+    disengage_range_m: float | None
 
     @property
     def teams(self) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ def test_interventions_are_counted():
     changed, change_mps, decisions = torch.zeros(16), torch.zeros(16), torch.zeros(16)
     names, torch_state = env.episode_keys, torch.Generator().manual_seed(0)
     for _ in range(40):
-        state = env.navigation_state
+        state = env.state
         action = torch.rand(16, 3, generator=torch_state) * 2.0 - 1.0
         command = to_world_frame(heading(params, state), 2.0 * action.t())
         flown, _ = shield.protect(perceive(params, state), command)

@@ -44,7 +44,7 @@ def block(x, y, half_m, bottom_m, top_m):
 
 def stood(env, worlds, place):
     """The state after a decision in which both drones stay at this place, heading along x, nobody around."""
-    state = env.navigation_state
+    state = env.state
     position = torch.tensor(place).unsqueeze(-1).expand(3, 2)
     ahead, zero = torch.tensor([[10.0], [0.0], [0.0]]), torch.zeros(3, 2)
     far = torch.full_like(state.obstacles.position.x, FAR_M)
@@ -88,7 +88,7 @@ def test_a_pillar_ahead_is_hit_at_the_radius_of_the_body(name, gap_m, collides):
 
 def test_an_episode_begins_with_the_distance_at_its_start():
     env = shipped("navigation")
-    state, worlds = env.navigation_state, env.worlds.openings.worlds
+    state, worlds = env.state, env.worlds.openings.worlds
     for number in range(2):
         place = state.start[:, number].double().tolist()
         slow = clearance(worlds.boxes, worlds.cylinders, int(state.world[number]), place)
@@ -99,7 +99,7 @@ def test_an_episode_begins_with_the_distance_at_its_start():
 def test_no_beam_meets_a_moving_obstacle_but_it_is_observed(name):
     """As in the original: moving obstacles are known by place and speed, and no beam meets them."""
     env = shipped(name)
-    state = env.navigation_state
+    state = env.state
     before = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
     beside = [field.clone() for field in state.obstacles.position]
     for field, own, step_m in zip(beside, state.drone.position, (1.0, 0.0, 0.0), strict=True):
@@ -126,7 +126,7 @@ def test_policy_planners_and_replays_observe_the_same_scan():
     observed, states = [], []
 
     def straight_on(root):
-        state, params = env.navigation_state, env.params
+        state, params = env.state, env.params
         observed.append((4.0 - 4.0 * root["observation", "lidar"][:, 0]).movedim(0, -1))
         assert torch.allclose(observed[-1], perceive(params, state).ranges, atol=1e-5)
         states.append(state)
