@@ -1,4 +1,4 @@
-"""The train command, stopped by a signal as a user would: after how many iterations, the environment says."""
+"""The train command, stopped by a signal as a user would, and the numbers that a resume repeats."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ from unittest import mock
 
 import navrl.train
 from navrl.loggers.composite import Loggers
+from navrl.loggers.jsonl import read_metrics
 
 STOP_AFTER = "STOP_AFTER"
 
@@ -21,3 +22,10 @@ def train_and_halt():
 
     with mock.patch.object(Loggers, "log", stopping):
         navrl.train.main()
+
+
+def untimed_rows(run):
+    """Return the rows of metrics.jsonl without times, memory and the counters of the saver."""
+    untimed = ("time/", "memory/", "saver/")
+    rows = read_metrics(run / "metrics.jsonl")
+    return [{k: v for k, v in row.items() if not k.startswith(untimed)} for row in rows]

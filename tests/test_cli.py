@@ -85,13 +85,6 @@ def test_version(capsys):
     assert capsys.readouterr().out.startswith("navrl 0.")
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_exists_and_its_example_calls_it(name):
-    command = cli.COMMANDS[name]
-    assert importlib.util.find_spec(command.module) is not None
-    assert command.example.startswith(f"navrl {name}")
-
-
 @pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name != "train"])
 def test_the_help_of_every_command_shows_examples(name, capsys):
     assert command(cli.main, name, "--help") in (0, None)

@@ -14,7 +14,7 @@ from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
 from navrl.storage.find import find
 from tests.command_line import command, process
-from tests.halting import STOP_AFTER, train_and_halt
+from tests.halting import STOP_AFTER, train_and_halt, untimed_rows
 
 TINY = ("experiment=debug", "logger=none", "console=lines")
 
@@ -27,10 +27,7 @@ def train(folder, *arguments):
 
 
 def untimed(directory):
-    rows = read_metrics(directory / "outputs" / "latest" / "metrics.jsonl")
-    return [
-        {k: v for k, v in row.items() if not k.startswith(("time/", "memory/"))} for row in rows
-    ]
+    return untimed_rows(directory / "outputs" / "latest")
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +35,8 @@ def straight_and_resumed(tmp_path_factory):
     """Six iterations in one process, and three plus three in two processes."""
     whole, halves = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("halves")
     options = (
-        *TINY,
-        "eval_opponents=[]",
-        "eval_every=3",
-        "eval_episodes=4",
-        "checkpoint.save_every=3",
-        "env.sim.tick_s=0.25",
-        "env.sim.time_limit_s=10",
-        "seed=7",
+        *(*TINY, "eval_opponents=[]", "eval_every=3", "eval_episodes=4", "seed=7"),
+        *("checkpoint.save_every=3", "env.sim.tick_s=0.25", "env.sim.time_limit_s=10"),
     )
     train(whole, *options, "total_frames=768")
     # Interrupted, not shortened: the learning-rate schedule knows the length of the run.

@@ -1,38 +1,74 @@
 """Hybrid actions, entity sets, teams, and drones with agent=ppo_navrl wait for a GPU once an update."""
 
-import functools
+from unittest import mock
 
 import pytest
+import torch
 
-from tests.agents import cuda_update
-from tests.collectors.cuda_audit import audited
+from navrl.config.compose import build, compose
+from tests.agents.drone import drone_specs, make_drone_rollout
+from tests.agents.squad import make_team_rollout, squad_specs
+from tests.collectors.cuda_audit import DEVICE, audit, audited
 
+OVERRIDES = (
+    *("compile=off", "agent.network.precision=fp32", "agent.num_epochs=2"),
+    *("agent.num_minibatches=4", "agent.accumulate=2"),
+)
+LEARNERS = {
+    "team": ("ppo", lambda: squad_specs(4, 3, device=DEVICE), make_team_rollout),
+    "drone": ("ppo_navrl", lambda: drone_specs(device=DEVICE), make_drone_rollout),
+}
 ACTING = {"team": {"max", "argmax"}, "drone": {"convolution", "native_layer_norm"}}
 
 
-@pytest.fixture(scope="module", params=list(ACTING))
-def learner(request):
-    """The kind of agent that learns."""
-    return request.param
+def learn(learner: str) -> dict:
+    """Return the events of acting and learning, after a first update that may set things up."""
+    name, specs, make_rollout = LEARNERS[learner]
+    config, parameters = compose("train", [f"agent={name}", *OVERRIDES]), []
+    with audit(parameters) as recorder, torch.device(DEVICE):
+        observation, action = specs()
+        # Parameters are born on the device, because fake ones cannot move.
+        with mock.patch("torch.nn.Module.to", lambda module, *_, **__: module):
+            agent = build(config.agent)(
+                observation_spec=observation, action_spec=action, device=DEVICE, num_iterations=10
+            )
+        parameters.extend(agent.parameters)
+        agent.update(make_rollout(agent))
+        recorder.clear()
+        rollout = make_rollout(agent)
+        acting = {"events": recorder.events, "operations": sorted(recorder.operations)}
+        recorder.clear()
+        agent.update(rollout)
+        update = {"events": recorder.events, "operations": sorted(recorder.operations)}
+    devices = sorted({str(v.device) for v in rollout.exclude("policy_version").values(True, True)})
+    return {"acting": acting, "update": update, "devices": devices}
+
+
+def main() -> dict:
+    """Return the findings for every learner."""
+    return {learner: learn(learner) for learner in LEARNERS}
 
 
 @pytest.fixture(scope="module")
-def report(learner):
+def reports():
     """Return the findings of the audit, or skip where this torch cannot be audited."""
-    return audited(functools.partial(cuda_update.main, learner))
+    return audited(main)
 
 
-def test_acting_never_waits_for_the_device(report, learner):
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_acting_never_waits_for_the_device(reports, learner):
+    report = reports[learner]
     assert report["devices"] == ["cuda:0"]
     operations = set(report["acting"]["operations"])
     assert {"_standard_gamma", "lgamma"} | ACTING[learner] <= operations
     assert report["acting"]["events"] == []
 
 
-def test_an_update_reads_the_device_once(report):
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_an_update_reads_the_device_once(reports, learner):
     # Densities, entropies and values (of the dead, or in other units), then shuffling and Adam, all ran.
     expected = {"lgamma", "digamma", "randperm", "index_select", "_foreach_norm", "_fused_adam_"}
-    assert expected <= set(report["update"]["operations"])
-    (event,) = report["update"]["events"]
+    assert expected <= set(reports[learner]["update"]["operations"])
+    (event,) = reports[learner]["update"]["events"]
     assert event.startswith("read: tolist at ")
     assert "navrl/agents/ppo/agent.py" in event

@@ -136,18 +136,6 @@ def test_the_map_follows_shows_the_route_and_can_be_moved(fly):
     assert replay.page.get_attribute("#route", "aria-pressed") == "false"
 
 
-def test_nothing_hides_the_route_on_a_phone(fly):
-    replay = fly("twelve", phone=True)
-    replay.seek(9.2)
-    replay.page.click("#route")
-    plane = "player.scene.map.plane"
-    replay.wait_for(f"Math.abs({plane}.camera.x - {RADIUS_M / 2}) < 0.05")
-    start = replay.page.evaluate(f"{plane}.toY(0)")
-    map_top = replay.page.locator("#top-view").bounding_box()["y"]
-    assert map_top + start < replay.page.locator("#scales").bounding_box()["y"]
-    assert not replay.page.locator("#banner").is_visible()
-
-
 def test_a_click_on_a_chart_goes_there(fly):
     replay = fly("twelve")
     box = replay.page.locator("#charts-view").bounding_box()
@@ -229,14 +217,6 @@ def test_one_episode_has_no_gallery(fly):
     replay.press("a")
     assert replay.page.is_visible("#top")
     assert replay.page.locator(".pip").count() == 0
-
-
-def test_every_trip_fits_into_a_miniature(fly):
-    replay = fly("twelve")
-    story = recorded(12)
-    places = [place for trip in story.trips for place in (*trip.position_m, trip.goal)]
-    farthest_m = max(abs(value) for x, y, _ in places for value in (x, y))
-    assert replay.page.evaluate("player.scene.map.half") >= farthest_m + 0.99
 
 
 def test_a_phone_shows_everything_and_scrolls_one_way_only(fly):

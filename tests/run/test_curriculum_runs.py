@@ -10,12 +10,11 @@ import pytest
 
 import navrl.evaluate
 import navrl.train
-from navrl.loggers.composite import Loggers
-from navrl.loggers.jsonl import read_metrics
 from navrl.storage.checkpoint import load, verify_or_warn, write_state
 from navrl.storage.compare import differences
 from navrl.storage.find import find
 from tests.command_line import command, process
+from tests.halting import STOP_AFTER, train_and_halt, untimed_rows
 
 pytestmark = pytest.mark.commands
 
@@ -29,17 +28,10 @@ ITERATIONS = 8  # first until 2, second until 4, then the league
 TOTAL = f"total_frames={128 * ITERATIONS}"
 
 
-def train(name, *arguments, stop_after=None):
+def train(name, *arguments, stop_after=-1):
     """A run in outputs/<name>; stopped by a signal after `stop_after` iterations."""
-    log = Loggers.log
-
-    def stopping(self, metrics, *, iteration, frames):
-        log(self, metrics, iteration=iteration, frames=frames)
-        if iteration == stop_after:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with mock.patch.object(Loggers, "log", stopping):
-        return command(navrl.train.main, *arguments, f"hydra.run.dir=outputs/{name}")
+    with mock.patch.dict(os.environ, {STOP_AFTER: str(stop_after)}):
+        return command(train_and_halt, *arguments, f"hydra.run.dir=outputs/{name}")
 
 
 def state_of(name):
@@ -51,9 +43,7 @@ def state_of(name):
 
 
 def rows(name):
-    found = list(read_metrics(Path("outputs") / name / "metrics.jsonl"))
-    timing = ("time/", "memory/")
-    return [{k: v for k, v in row.items() if not k.startswith(timing)} for row in found]
+    return untimed_rows(Path("outputs") / name)
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +149,6 @@ def test_the_documented_example_starts(tmp_path, monkeypatch):
 
 
 # ------------------------------------------------------------------ bad input
-
-AIM = "curriculum.lessons.aim"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import navrl.train
-from navrl.loggers.jsonl import JsonlLogger, read_metrics
+from navrl.loggers.jsonl import JsonlLogger
 from navrl.run.evaluation import (
     _MOST_REQUESTS,
     AsyncEvaluations,
@@ -21,7 +21,7 @@ from navrl.run.evaluation import (
 from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
 from tests.command_line import command, process
-from tests.halting import STOP_AFTER, train_and_halt
+from tests.halting import STOP_AFTER, train_and_halt, untimed_rows
 
 GAME = ("env=alice_and_bob", "env.sim.size=3", "env.sim.horizon=20", "compile=off")
 RUN = (
@@ -35,11 +35,10 @@ ASIDE = ("eval_every=1", "eval_async=true")
 def finished(run):
     """The last checkpoint without what its options are, and the rows without times."""
     state = load(run / "checkpoints/step_000000000480.ckpt")
-    rows = read_metrics(run / "metrics.jsonl")
-    untimed = ("time/", "memory/", "saver/")
-    rows = [{k: v for k, v in row.items() if not k.startswith(untimed)} for row in rows]
     del state["rng"]["numpy"]  # nobody seeds it, nobody draws from it
-    return {k: state[k] for k in ("agent", "env", "collector", "rng", "iteration")}, rows
+    return {k: state[k] for k in ("agent", "env", "collector", "rng", "iteration")}, untimed_rows(
+        run
+    )
 
 
 def evaluations(rows):

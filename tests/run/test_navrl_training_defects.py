@@ -1,7 +1,7 @@
 """Defects of the published training loop, around simulator and update, that ours does not have.
 
 A run that goes on where it stopped is in test_resume_exact.py, the end of an iteration by its KL in
-agents/test_ppo.py, and how often an update reads the device in agents/test_cuda_update.py.
+agents/ppo/test_agent.py, and how often an update reads the device in agents/test_cuda_update.py.
 """
 
 import json

@@ -4,12 +4,11 @@ import signal
 
 import pytest
 
-from navrl.loggers.jsonl import read_metrics
 from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
 from navrl.storage.find import find
 from tests.command_line import process
-from tests.halting import STOP_AFTER, train_and_halt
+from tests.halting import STOP_AFTER, train_and_halt, untimed_rows
 
 pytestmark = pytest.mark.commands
 TINY = (
@@ -80,10 +79,9 @@ def run(folder, options, stop_after, code):
 def outcome(folder):
     """Every leaf of the last checkpoint, and every number of every row but times and memory."""
     state = load(find(str(folder / "outputs" / "run"), folder))
-    untimed = ("time/", "memory/", "saver/")
-    rows = read_metrics(folder / "outputs" / "run" / "metrics.jsonl")
-    rows = [{k: repr(v) for k, v in row.items() if not k.startswith(untimed)} for row in rows]
-    return state, rows
+    return state, [
+        {k: repr(v) for k, v in row.items()} for row in untimed_rows(folder / "outputs" / "run")
+    ]
 
 
 def rollouts(folder):

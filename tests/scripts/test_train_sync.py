@@ -121,20 +121,31 @@ def test_a_dry_run_checks_and_says_what_it_would_do(launcher, tmp_path):
     assert called(tmp_path) == ["-m navrl.commands.doctor"]
 
 
-def test_a_run_is_resumed_or_measured_not_both(launcher, tmp_path):
-    started = launcher("--resume", "--eval-only=best")
-    _, err = started.communicate(timeout=60)
+@pytest.mark.parametrize(
+    ("arguments", "environment", "sentence", "checked"),
+    [
+        (["--resume", "--eval-only=best"], {}, "--resume and --eval-only were both given", 0),
+        (
+            [],
+            {"UNFIT": "1", "VERDICT": "1 of 9 checks are wrong"},
+            "this installation is not fit",
+            1,
+        ),
+        (["--tensorboard", "PORT"], {}, "no free port (--tensorboard PORT); name another", 1),
+    ],
+)
+def test_what_cannot_start_is_one_sentence(
+    launcher, tmp_path, arguments, environment, sentence, checked
+):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        started = launcher(*(word.replace("PORT", port) for word in arguments), **environment)
+        _, err = started.communicate(timeout=60)
     assert started.returncode == 2
-    assert err.startswith("train_sync: error: --resume and --eval-only were both given")
-    assert not (tmp_path / "called").exists()
-
-
-def test_an_installation_that_is_not_fit_ends_it(launcher, tmp_path):
-    started = launcher(UNFIT="1", VERDICT="1 of 9 checks are wrong")
-    _, err = started.communicate(timeout=60)
-    assert started.returncode == 2
-    assert "1 of 9 checks are wrong\ntrain_sync: error: this installation is not fit" in err
-    assert called(tmp_path) == ["-m navrl.commands.doctor"]
+    assert f"train_sync: error: {sentence.replace('PORT', port)}" in err
+    assert environment.get("VERDICT", "") in err
+    commands = called(tmp_path) if (tmp_path / "called").exists() else []
+    assert commands == checked * ["-m navrl.commands.doctor"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -169,13 +180,3 @@ def test_tensorboard_ends_with_the_run_and_nothing_else_does(launcher, tmp_path)
     assert any(
         line.endswith("experiment=alice_hmasd logger=tensorboard") for line in called(tmp_path)
     )
-
-
-def test_a_port_that_is_taken_is_one_sentence(launcher, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        started = launcher("--tensorboard", str(port))
-        _, err = started.communicate(timeout=60)
-    assert started.returncode == 2
-    assert err.startswith(f"train_sync: error: no free port (--tensorboard {port}); name another")
-    assert called(tmp_path) == ["-m navrl.commands.doctor"]

@@ -6,23 +6,7 @@ import torch
 from navrl.selfplay.league import LEARNER, SelfPlay
 from tests.curriculum.league_env import SCRIPTS, make_agent, make_env
 from tests.envs.playing import play, random_actions, stacked
-from tests.selfplay.fakes import OPTIONS, FakeEnv, N, games_of, league, tag
-
-
-def test_games_are_counted_by_the_tag_of_the_opponent():
-    env = FakeEnv()
-    found, _ = league(env)
-    found.after(0, env.rollout([None] * N))  # snapshot000 is taken
-    first = [(0, 1), (0, 0), (1, 0.5), (tag(0), 1), (tag(0), 0.5), (tag(0), 0), (tag(0), 1)]
-    # ... changed on the way, mixed teams, and snapshots that nobody knows count for nobody
-    nobody = [(-2, 1), (-3, 1), (tag(7), 1), None]
-    found.after(10, env.rollout(first + nobody))
-    expected = {
-        ("a", LEARNER): (1, 0, 1),
-        ("b", LEARNER): (0, 1, 0),
-        ("snapshot000", LEARNER): (1, 1, 2),
-    }
-    assert games_of(found.payoff) == expected
+from tests.selfplay.fakes import OPTIONS, FakeEnv, N, league
 
 
 def test_a_rollout_is_one_result_for_elo_against_each_opponent():

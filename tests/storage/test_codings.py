@@ -10,7 +10,7 @@ from torch import Tensor
 
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
-from navrl.storage.codec import FILTERS, LZ4, apply_filter, undo_filter
+from navrl.storage.codec import FILTERS, LZ4, apply_filter
 from navrl.storage.container import read, read_header, write
 from navrl.storage.header import DTYPES, CorruptFile
 from tests.storage import independent_reader
@@ -64,18 +64,6 @@ def test_a_file_is_the_same_whoever_writes_it(
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert_same(read(tmp_path / "a", threads=threads)[0], tensors)
     assert_same(independent_reader.read(tmp_path / "a")[0], tensors)
-
-
-@pytest.mark.parametrize("name", FILTERS)
-@pytest.mark.parametrize("item_bytes", [1, 2, 4, 8])
-@pytest.mark.parametrize("words", [1, 7, 8, 9, 1003])
-def test_filters_undo_themselves(name: str, item_bytes: int, words: int) -> None:
-    raw = np.random.default_rng(words).integers(0, 256, words * item_bytes, dtype=np.uint8)
-    before = raw.copy()
-    filtered = apply_filter(name, raw, item_bytes)
-    assert filtered.size == raw.size
-    assert (undo_filter(name, filtered, item_bytes) == before).all()
-    assert (raw == before).all()  # it is the caller's tensor
 
 
 def test_bits_of_a_kind_come_together() -> None:

@@ -163,17 +163,6 @@ def test_beta_samples_keep_off_the_edges_where_log_prob_is_finite(concentration)
             assert dist.log_prob(value).isfinite().all()
 
 
-def test_beta_gradients_equal_finite_differences():
-    alpha, beta = (1.0 + 3.0 * torch.rand(4, 3, dtype=torch.float64) for _ in range(2))
-    action = scaled_beta(alpha, beta).sample()
-    for parameter in (alpha, beta):
-        parameter.requires_grad_()
-    log_prob = lambda a, b: scaled_beta(a, b).log_prob(action)  # noqa: E731
-    entropy = lambda a, b: scaled_beta(a, b).entropy()  # noqa: E731
-    assert torch.autograd.gradcheck(log_prob, (alpha, beta))
-    assert torch.autograd.gradcheck(entropy, (alpha, beta))
-
-
 def test_beta_decides_for_its_mean_without_chance():
     # alpha / (alpha + beta) of the width; the mode of the last column would be its lower edge.
     dist = scaled_beta([3.0, 1.0, 1.0], [1.0, 3.0, 1.0 + 1e-9])

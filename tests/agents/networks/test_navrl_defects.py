@@ -33,10 +33,6 @@ def minibatch(agent):
     return batch.select(*MINIBATCH_KEYS, strict=False).reshape(-1)
 
 
-def column(*numbers):
-    return torch.tensor(numbers).view(1, -1, 1)
-
-
 def test_the_critics_own_layers_learn_at_the_critics_rate(make_navrl_agent):
     """The first step of Adam is as long as the learning rate in every coordinate with a gradient."""
     agent = make_navrl_agent(learning_rate=5e-4, critic_learning_rate=0.02)

@@ -99,17 +99,6 @@ def test_agents_with_rewards_of_their_own_have_values_of_their_own(make_team):
     assert ((values[:, 0] - values[:, 1]).abs() > 1e-5).all()
 
 
-def test_a_critic_of_the_team_sees_what_every_agent_sees(make_team):
-    agent = make_team(critic="central", mortal=False)
-    rollout = make_team_rollout(agent, mortal=False)
-    before = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
-    rollout["agents", "observation", "ego"][0, 2, 1] += 1.0
-    after = agent.values(rows(agent, rollout)[0]).view(NUM_ENVS, AGENTS, STEPS)
-    moved = (before - after).abs() > 1e-5
-    assert moved[0, :, 2].all()
-    assert moved.sum() == AGENTS
-
-
 def test_joint_observation_is_a_row_by_agents_without_the_absent_and_the_dead():
     alive = torch.tensor([[[True], [False]]])
     group = seen_by((1, 2), alive)
