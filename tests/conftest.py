@@ -12,7 +12,10 @@ from navrl.config.compose import compose
 
 ROOT = Path(__file__).resolve().parents[1]
 # First, so that two processes end at the same time.
-_LONGEST = ("test_readme.py", "test_contract.py", "test_train.py", "test_curriculum_runs.py")
+_LONGEST = (
+    *("test_readme.py", "test_contract.py", "test_train.py", "test_curriculum_runs.py"),
+    "test_extending.py",
+)
 
 
 def pytest_collection_modifyitems(items):
