@@ -73,7 +73,6 @@ def test_frames_of_the_dead_do_not_count():
     for rollout in collector:
         alive = rollout["agents", "alive"]
         living += alive.sum().item()
-        assert (alive.any(2) | ~alive.any(2)).all()
         assert agent.update(rollout)["loss/skipped_steps"] == 0.0
     assert agent.policy.trunk.encoder.normalisers["ego"].count.item() == living
     assert 0.5 * 3 * 256 < living < 3 * 256

@@ -158,12 +158,6 @@ def test_the_living_can_be_chosen_and_the_dead_cannot(size):
         assert set(action.command(row(*actions)).target.tolist()) == set(living or [size - 1])
 
 
-def test_a_team_of_another_size_is_refused(action):
-    alive = torch.ones(3, 2).bool()
-    with pytest.raises(ValueError, match=r"action\.team_size = \d; expected 3, .*; change"):
-        action.mask(torch.ones(2).bool(), alive)
-
-
 def test_a_wish_without_a_target_is_refused_among_several():
     wish = torch.zeros(2), torch.ones(2), torch.zeros(2).bool()
     for kind in KINDS:

@@ -39,6 +39,16 @@ def test_parts_are_weighted_terms_in_order_and_sum_to_the_total():
     assert total.dtype == torch.float32
 
 
+def test_weights_change_while_a_compiled_reward_stays_as_it_is():
+    reward = WeightedReward(terms={"outcome": outcome}, weights={"outcome": 1.0})
+    options = {"fullgraph": True, "dynamic": False, "isolate_recompiles": True}
+    compiled = torch.compile(reward.__call__, backend="eager", **options)
+    assert compiled(lost())[0].item() == -1.0
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        reward.set_weights({"outcome": 3.0})
+        assert compiled(lost())[0].item() == -3.0
+
+
 @pytest.mark.parametrize(
     "weights", [{}, {"timeout": 1.0}, {"outcome": 1.0, "x": 1.0}, {"outcome": "big"}], ids=str
 )

@@ -93,9 +93,3 @@ def test_missiles_are_counted_by_whom_they_fly_at():
                 expected = flies([me], other, env), flies([other], me, env)
                 expected += (flies(range(6), other, env),)
                 assert found[place, :, env].tolist() == [float(flag) for flag in expected]
-
-
-def test_teams_of_another_size_are_refused():
-    with pytest.raises(ValueError, match=r"observation\.team_size = 3; expected 2"):
-        Entities(team_size=3).prepare(shipped_params(team_size=2), "cpu")
-    Entities(team_size=2).prepare(shipped_params(team_size=2), "cpu")

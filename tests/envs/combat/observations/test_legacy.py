@@ -60,12 +60,6 @@ def test_the_angles_of_dict10_are_wrapped_all_the_way_round():
     assert rows[2].tolist() == pytest.approx([h % 360.0 / 360.0 for h in turn], abs=1e-5)
 
 
-def test_dead_astern_is_one_and_no_more():
-    params = shipped_params()
-    state = opening(params, [(0.0, 0.0, 0.0, 300.0)], [(-8e3, 0.0, 0.0, 300.0)])
-    assert observed(Dict10(), params, state, 0)[7] == 1.0
-
-
 def test_a_rack_of_more_than_six_counts_as_full():
     for ammunition in (9, None):
         params = shipped_params(ammunition=ammunition)

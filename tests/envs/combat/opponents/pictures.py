@@ -100,9 +100,3 @@ def bearing_of_enemy(state):
     x_m, y_m = (motion.x_m[0] - motion.x_m[1])[0].item(), (motion.y_m[0] - motion.y_m[1])[0].item()
     heading = math.atan2(motion.sin_heading[1, 0], motion.cos_heading[1, 0])
     return math.remainder(math.atan2(y_m, x_m) - heading, 2 * math.pi) / DEGREE
-
-
-def range_of_enemy(state):
-    """Distance between the two aircraft, m, (N,)."""
-    motion = state.aircraft.motion
-    return torch.hypot(motion.x_m[0] - motion.x_m[1], motion.y_m[0] - motion.y_m[1])

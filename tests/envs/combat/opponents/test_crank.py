@@ -9,10 +9,8 @@ from navrl.envs.combat.sim.advance import advance
 from tests.envs.combat.opponents.pictures import (
     DEGREE,
     PARAMS,
-    bearing_of_enemy,
     command,
     firing,
-    flown,
     incoming,
     keys,
     picture,
@@ -51,18 +49,6 @@ def test_it_pursues_before_it_has_fired(bearing, rudder):
 )
 def test_it_steers_for_its_angle_on_the_nearer_side(bearing, rudder):
     assert command(crank(), firing(picture(bearing)))[0] == pytest.approx(rudder, abs=1e-4)
-
-
-@pytest.mark.parametrize(("drawn", "bearing"), [(0, 5.0), (1, -5.0), (2, 20.0)])
-def test_it_keeps_the_enemy_at_the_edge_while_its_missile_flies(drawn, bearing):
-    angle = (47.0, 50.0, 53.0)[drawn]
-    opponent = crank(crank_angle_rad=angle * DEGREE, fire_fraction=1.1)
-    states, launches = flown(opponent, picture(bearing, 18.5e3), 12)
-    assert [flag[1].item() for flag in launches] == [True] + [False] * 11
-    assert states[-1].missiles.active[1].all()
-    bearings = [bearing_of_enemy(state) for state in states[6:]]
-    assert all(45.0 <= abs(b) <= 55.0 for b in bearings)
-    assert len({b > 0 for b in bearings}) == 1
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,12 @@ def test_shadows_are_drawn_once_an_episode():
     assert connected(state).min() >= 0.0
 
 
+def test_nobody_in_reach_is_worth_nothing_but_height():
+    params = params_of("coverage", *SMALL, "env.sim.radio.min_sinr_db=100")
+    state = state_at(params, rows(DRONES), rows(USERS))
+    assert reward_of("coverage")(standing(params, state))[0].item() == pytest.approx(-0.06)
+
+
 def test_a_reward_for_relaying_needs_a_station():
     params, state = by_hand("coverage", "urban")
     transition = standing(params, state)

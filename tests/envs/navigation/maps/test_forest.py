@@ -100,12 +100,3 @@ def test_only_shapes_that_turn_are_turned(forest):
         # At any angle in [0, 180) degrees: cos and sin 2a average to 0, with deviation 1 / sqrt(2 n).
         for double in (cos.square() - sin.square(), 2.0 * sin * cos):
             assert abs(float(double.mean())) < 5.0 / math.sqrt(2.0 * double.numel())
-
-
-def test_each_place_holds_a_box_or_a_cylinder(forest):
-    assert torch.equal(forest.boxes.x < 1e5, ~(forest.cylinders.x < 1e5))
-    absent = forest.boxes.x > 1e5
-    assert (forest.boxes.half_x_m[absent] == 0.0).all()
-    assert (forest.boxes.top_m[absent] == 0.0).all()
-    absent = forest.cylinders.x > 1e5
-    assert (forest.cylinders.radius_m[absent] == 0.0).all()

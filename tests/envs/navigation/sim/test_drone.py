@@ -11,6 +11,7 @@ from navrl.envs.navigation.sim.drone import (
     FirstOrder,
     Kinematic,
     advance,
+    closed,
     hovering,
     limit_speed,
 )
@@ -151,6 +152,14 @@ def test_a_goal_straight_above_gives_a_heading_all_the_same():
     assert hovering(HUMMINGBIRD, start, start + column(0.0, 0.0, 1.0)).inner[
         0
     ].flatten().tolist() == [1, 0, 0, 0]
+
+
+def test_the_part_of_a_gap_that_is_closed():
+    ratio = torch.cat([torch.logspace(-6.0, 0.0, 601), torch.linspace(1.0, 40.0, 391)])
+    found, expected = closed(ratio), -torch.expm1(-ratio.double())
+    assert float((found / expected - 1.0).abs()[:601].max()) < 4e-7  # no physics step is beyond 1
+    assert float((found - expected).abs().max()) < 5e-4
+    assert closed(torch.tensor([90.0, 200.0, 1e30])).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_speed_limits():

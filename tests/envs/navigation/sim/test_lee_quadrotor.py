@@ -119,3 +119,11 @@ def test_it_recovers_from_flying_fast_the_other_way_at_full_thrust():
 def test_a_drone_too_heavy_for_its_rotors_is_refused():
     with pytest.raises(ValueError, match=r"more than a quarter of the weight, 14\.7 N"):
         replace(HUMMINGBIRD, mass_kg=6.0)
+
+
+def test_slower_rotors_follow_later():
+    flights = [
+        flight((2.0, 0.0, 0.0), 0.5, dt=0.002, response=plain(lag=lag))[1] for lag in (1, 1.3, 3)
+    ]
+    times = [float(rows[0][rows[1] >= 0.2][0]) for rows in flights]
+    assert times[0] < times[1] < times[2]

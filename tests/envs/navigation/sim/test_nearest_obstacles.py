@@ -47,11 +47,6 @@ def test_they_are_those_of_a_slow_search_in_their_order():
     assert 0 < complete < envs  # some see five, some fewer
 
 
-def test_height_does_not_count_in_the_order():
-    near = seen({BLOCK: (1.0, 0.0, 4.0), SMALL_BLOCK: (2.0, 0.0, 1.0)}, count=1)
-    assert near.offset[:, 0, 0].tolist() == [1.0, 0.0, 3.0]
-
-
 def test_obstacles_beyond_the_range_are_absent_and_zero():
     rows = {BLOCK: (3.9, 0.0, 1.0), COLUMN: (0.0, 4.1, 2.5)}
     near = seen(rows, velocity=dict.fromkeys(rows, (1.0, 1.0, 0.0)))

@@ -168,6 +168,9 @@ def test_what_is_in_sight_at_least_holds_for_obstacles_on_a_lattice():
     bound = math.ceil(144 * math.pi * 25 / 36**2)
     assert grid.least_in_sight(144, 6.0) == bound
     assert bound <= fullest <= 4 * bound
+    far = Grid(half_extent_m=9.0, cell_m=0.5, reach_m=20.0)  # whose discs are cut down to the grid
+    assert far.least_in_sight(144, 6.0) == math.ceil(144 * math.pi * 36 / 38**2)
+    assert far.least_in_sight(144, 9.0) == far.least_in_sight(144, math.inf) == 0
 
 
 @pytest.mark.parametrize(

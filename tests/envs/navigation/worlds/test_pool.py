@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from navrl.envs.navigation.maps.pillars import PillarMap
 from navrl.envs.navigation.sim.static_obstacles import Grid
 from navrl.envs.navigation.worlds.pool import Difficulty, make_worlds, spread
-from tests.envs.navigation.maps.examples import FOREST, fields
+from tests.envs.navigation.maps.examples import FOREST, SMALL_PILLARS, fields
 from tests.envs.playing import keys
 
 ROOM = Difficulty(350, 80)
@@ -66,3 +67,12 @@ def test_only_worlds_with_a_crowded_place_are_drawn_again():
         cylinders_per_cell=int(cylinders.max()) + 3,
     )
     assert torch.equal(alone.boxes.y[0], tight.boxes.y[crowded][0])
+
+
+def test_tables_that_are_too_small_for_most_worlds_are_an_error_at_once(monkeypatch):
+    calls, make = [], PillarMap.make
+    monkeypatch.setattr(PillarMap, "make", lambda *arguments: calls.append(1) or make(*arguments))
+    many, limits = torch.full((2,), 60), {"boxes_per_cell": 3, "cylinders_per_cell": 0}
+    with pytest.raises(ValueError, match=r"raise world\.boxes_per_cell"):
+        make_worlds(SMALL_PILLARS, GRID, keys(2), many, **limits)
+    assert len(calls) == 1  # and are not drawn again, which takes long in a dense world
