@@ -217,20 +217,3 @@ def test_one_episode_has_no_gallery(fly):
     replay.press("a")
     assert replay.page.is_visible("#top")
     assert replay.page.locator(".pip").count() == 0
-
-
-def test_a_phone_shows_everything_and_scrolls_one_way_only(fly):
-    replay = fly("twelve", phone=True)
-    replay.seek(2.5)
-    for state in ("one", "all"):
-        width, scroll_width = replay.page.evaluate(
-            "[document.documentElement.clientWidth, document.documentElement.scrollWidth]"
-        )
-        assert scroll_width <= width == 390, state
-        for part in ("play", "scrub", "clock", "speed"):
-            box = replay.page.locator(f"#{part}").bounding_box()
-            assert 0 <= box["x"] < box["x"] + box["width"] <= 390, part
-            assert 0 <= box["y"] < box["y"] + box["height"] <= 844, f"{part} is on the first screen"
-        replay.press("a")
-    top, charts = (replay.page.locator(f"#{part}").bounding_box() for part in CANVASES)
-    assert top["y"] + top["height"] <= charts["y"], "one below the other"

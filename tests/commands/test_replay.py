@@ -115,13 +115,6 @@ def test_an_outcome_is_searched_and_plays_alike_on_its_own(replay, tmp_path):
     assert data_of(tmp_path / "alone.html")["outcome"] == found["outcome"]
 
 
-def test_an_outcome_that_never_comes(replay, tmp_path):
-    code, printed = replay("scripted:straight", "opponent=crank", "--outcome", "win", *SHORT)
-    assert code == 2
-    assert re.search(r"^navrl: error: no win in 6 episodes \(win 0, .*$", printed.err, re.MULTILINE)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_else_can_be_written(replay, tmp_path):
     code, printed = replay("scripted:random", "opponent=straight", "--acmi", *SHORT)
     assert code == 0, printed.err

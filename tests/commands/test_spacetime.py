@@ -42,22 +42,6 @@ def test_within_it_there_is_none(spacetime):
     )
 
 
-def test_who_is_behind_lets_his_prey_fly_on(spacetime):
-    _, printed = spacetime("range_m=14000", "enemy_bearing_deg=180")
-    assert "You launch now: the enemy escapes by flying on, with " in printed.out
-
-
-def test_the_table_holds_the_margins(spacetime):
-    _, printed = spacetime("range_m=15000", "own_speed_mps=350")
-    head, defence, attack = printed.out.splitlines()[3:6]
-    assert head.split("  ")[0] == "margin, km"
-    for line in (defence, attack):
-        left, right, current, critical_s = map(float, line.split()[2:])
-        assert left == right < 0.0
-        assert current < left
-        assert 30.0 <= critical_s <= 40.0
-
-
 def test_poses_say_the_same_as_range_and_bearings(spacetime):
     _, one = spacetime("range_m=20000", "own_bearing_deg=90", "enemy_bearing_deg=-30")
     # The enemy is to my left, so at (0, 20) km, heading 90 + 180 + 30.

@@ -32,13 +32,6 @@ def test_a_lesson_is_left_when_its_gate_passes_and_not_before():
     ]
 
 
-def test_the_last_lesson_is_never_left():
-    course = Course(lesson(0))
-    course.results = {0: 1.0}
-    assert course.go(10)["curriculum/stage"] == 1.0
-    assert not any("next" in sentence for sentence in course.notes)
-
-
 def test_who_forgets_an_old_lesson_goes_back_to_it():
     course = Course(lesson(0), lesson(1), lesson(2), lesson(3, league=True))
     course.results = {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.5}
@@ -138,13 +131,6 @@ def test_the_league_counts_in_its_lessons_only():
     assert course.league.counted == 0
     assert course.go(2)["league/frames"] == 7000.0
     assert course.league.counted == 2
-
-
-def test_console_columns():
-    course = Course(lesson(0), lesson(1))
-    assert course.lessons.headline == {"stage": "curriculum/stage"}
-    assert course.lessons.words == {"curriculum/stage": ["lesson0", "lesson1"]}
-    assert course.lessons.summary == "lessons lesson0, lesson1; now 1 lesson0"
 
 
 def test_the_state_goes_on_in_the_same_lesson():

@@ -25,16 +25,3 @@ def test_every_kind_of_opponent_collects_beside_nobody():
 
 def test_every_pilot_of_conf_opponent_is_measured():
     assert sorted(OPPONENTS) == sorted(path.stem for path in (conf_dir() / "opponent").iterdir())
-
-
-def test_in_a_league_policies_have_seven_of_ten_envs():
-    env, _ = bench_opponents.collection([*TINY, "num_envs=100"], "league")
-    seated = [block.stop - block.start for block in env.opponent.blocks]
-    assert seated[0] == 35  # the newest copy
-    assert sum(seated) == 70
-    assert len(seated) == 5
-
-
-def test_verdict_says_which_share_is_too_large():
-    assert bench_opponents.verdict(0.15) == ""
-    assert bench_opponents.verdict(0.151) == "MISSED"

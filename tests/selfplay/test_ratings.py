@@ -272,15 +272,6 @@ def test_chance_by_hand():
     assert cycles(rock_paper_scissors(10, 0)).chance == pytest.approx(1.0 / (60.0 * math.log(2.0)))
 
 
-@pytest.mark.parametrize("results", [(9, 0, 1), (10, 0, 0), (3, 3, 3), (33333, 0, 66667)])
-def test_two_players_are_always_explained(results):
-    payoff = Payoff(["a", "b"])
-    payoff.record("a", "b", *results)
-    found = cycles(payoff)
-    assert 0.0 <= found.share < 1e-4
-    assert found.chance == 0.0
-
-
 def test_a_planted_cycle_is_found_in_a_league():
     payoff = transitive(random.Random(6), games=400)
     before = cycles(payoff)

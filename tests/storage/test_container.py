@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from navrl.storage import container
+from navrl.storage.compare import differences
 from navrl.storage.container import read, write
 from navrl.storage.header import DTYPES, CorruptFile
 
@@ -31,16 +32,9 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def bits(tensor: Tensor) -> list[int]:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).tolist()
-
-
 def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     assert list(found) == list(expected)
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        assert found[name].shape == tensor.shape
-        assert bits(found[name]) == bits(tensor), name
+    assert differences(found, expected) == []
 
 
 def assert_refused(path: Path, content: bytes) -> str:

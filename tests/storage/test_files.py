@@ -22,6 +22,15 @@ def old(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_write_that_stops_short_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:100]))
+    write(tmp_path / "x", {"x": torch.tensor(NEW * 20)}, {})
+    assert read(tmp_path / "x")[0]["x"].tolist() == NEW * 20
+
+
 def test_the_names_of_new_folders_are_synced_whoever_made_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

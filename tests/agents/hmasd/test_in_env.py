@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from navrl.agents.hmasd.returns import ENDS
-from navrl.agents.hmasd.rollout import RESET
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.combat.opponents.frozen import Frozen
@@ -97,16 +96,3 @@ def test_a_fresh_process_goes_on_bit_for_bit():
     assert [resumed.round(), resumed.round()] == expected
     for key, tensor in straight.agent.state_dict()["policy"].items():
         assert torch.equal(resumed.agent.state_dict()["policy"][key], tensor)
-
-
-def test_skills_are_chosen_anew_after_a_reset_on_the_fast_path():
-    session = Session()
-    root, reasons = session.env.reset(), []
-    with torch.no_grad():
-        for _ in range(8):
-            stepped, root = session.env.step_and_maybe_reset(session.agent.policy(root))
-            reasons.append(stepped["skill", "reason"].squeeze(-1))
-    reasons = torch.stack(reasons, 1)
-    assert (reasons[:, 0] == RESET).all()
-    # Episodes of seven steps: nothing lasts longer, so the eighth step begins another at the latest.
-    assert (reasons[:, 1:] == RESET).any(1).all()

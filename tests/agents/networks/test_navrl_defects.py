@@ -55,10 +55,6 @@ def test_both_rates_fall_alike(make_navrl_agent):
         (5e-4 * share, 2e-3 * share) for share in (0.95, 0.90, 0.85)
     ]  # to 1/2 in ten iterations
     assert rates == [pytest.approx(pair) for pair in expected]
-    restored = make_navrl_agent(critic_learning_rate=2e-3, final_learning_rate=2.5e-4)
-    restored.load_state_dict(agent.state_dict())
-    found = [group["lr"] for group in restored.optimizer.adam.param_groups]
-    assert found == pytest.approx(rates[-1])
 
 
 def test_the_clipped_value_loss_is_pessimistic_about_every_frame():
