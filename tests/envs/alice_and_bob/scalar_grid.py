@@ -15,10 +15,10 @@ class Game:
 
     def step(self, actions):
         """(reward, terminated, truncated) of both moving at once."""
-        for who, action in enumerate(actions):
-            row, column = (a + b for a, b in zip(self.places[who], STEPS[action], strict=True))
+        for agent, action in enumerate(actions):
+            row, column = (a + b for a, b in zip(self.places[agent], STEPS[action], strict=True))
             if self.plan()[row][column] != WALL:
-                self.places[who] = (row, column)
+                self.places[agent] = (row, column)
         before = all(self.collected)
         for number in range(2):
             if self.buttons[number] in self.places and self.diamonds[number] in self.places:
@@ -45,13 +45,13 @@ class Game:
     def state(self):
         """All codes, row by row."""
         cells = self.plan()
-        for who, (row, column) in enumerate(self.places):
-            cells[row][column] = ALICE + who
+        for agent, (row, column) in enumerate(self.places):
+            cells[row][column] = ALICE + agent
         return [code for line in cells for code in line]
 
-    def observation(self, who):
+    def observation(self, agent):
         """Return the nine codes around an agent, and where it is."""
-        state, (row, column) = self.state(), self.places[who]
+        state, (row, column) = self.state(), self.places[agent]
         side = self.size + 2
         around = [
             state[(row + down) * side + column + right]

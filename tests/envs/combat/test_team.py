@@ -169,7 +169,7 @@ def test_scripted_pilots_fly_the_learners_team(action):
         won, ended = won + (wins * first).sum().item(), ended | first
         if ended.all():
             break
-    assert won >= 6, "who flies straight on is shot"
+    assert won >= 6, "an aircraft that flies straight on is shot"
 
 
 class Marksman(Pilot):

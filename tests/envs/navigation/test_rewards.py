@@ -43,10 +43,10 @@ def column(values):
     return torch.tensor(values).unsqueeze(-1)
 
 
-def near(*bodies):
+def near(*obstacles):
     """Moving obstacles as (offset, radius), and one that is not there."""
-    offsets = [offset for offset, _ in bodies] + [(0.0, 0.0, 0.0)]
-    radii = [radius for _, radius in bodies] + [0.0]
+    offsets = [offset for offset, _ in obstacles] + [(0.0, 0.0, 0.0)]
+    radii = [radius for _, radius in obstacles] + [0.0]
     count = len(radii)
     return NearObstacles(
         offset=torch.tensor(offsets).t().unsqueeze(-1),
@@ -54,7 +54,7 @@ def near(*bodies):
         radius_m=torch.tensor(radii).unsqueeze(-1),
         half_height_m=torch.full((count, 1), 0.5),
         upright=torch.zeros(count, 1, dtype=torch.bool),
-        present=torch.tensor([True] * len(bodies) + [False]).unsqueeze(-1),
+        present=torch.tensor([True] * len(obstacles) + [False]).unsqueeze(-1),
     )
 
 

@@ -42,8 +42,8 @@ def scenario():
 def fight():
     """Fights 14 s after a first shot of one side, the other or both: missiles are in the air."""
     state = initial_state(PARAMS, scenario().opening(keys(COUNT), 1))
-    who = torch.arange(COUNT) % 3
-    fire = torch.stack([who != 1, who != 0])
+    shooter = torch.arange(COUNT) % 3
+    fire = torch.stack([shooter != 1, shooter != 0])
     for number in range(20):
         state, _ = advance(PARAMS, state, orders(state, fire=fire & (number == 6)))
     return state

@@ -14,13 +14,13 @@ NEAR = [(0.0, 0.0, 0.0, 300.0)], [(6_000.0, 0.0, 180.0, 300.0)]  # hit within ni
 RED = {"fire": [True, False]}  # the first aircraft holds the trigger
 
 
-def when(events, name, who):
+def when(events, name, craft):
     """The decisions in which it happened to the aircraft."""
-    return [number for number, e in enumerate(events) if getattr(e, name)[who].item()]
+    return [number for number, e in enumerate(events) if getattr(e, name)[craft].item()]
 
 
-def rounds(states, who=0):
-    return [state.aircraft.rounds[who].item() for state in states]
+def rounds(states, craft=0):
+    return [state.aircraft.rounds[craft].item() for state in states]
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -96,7 +96,7 @@ def test_a_missile_at_a_dead_aircraft_gives_way_and_nobody_has_defeated_it():
     assert events.launched[:, 0].tolist() == [True, False, False, False]
     assert events.missed[:, 0].tolist() == [True, False, False, False]
     assert not events.defeated.any()
-    assert after.missiles.target[0, 0].item() == 3, "the new one flies at who lives"
+    assert after.missiles.target[0, 0].item() == 3, "the new one flies at the living"
 
 
 @pytest.mark.parametrize("pause", [1, 3])
@@ -119,7 +119,7 @@ def one_second_apart(params):
 def test_a_trade_is_a_draw_where_missiles_are_resolved():
     params = shipped_params(resolve_in_flight=True)
     states, events = one_second_apart(params)
-    first, second = (when(events, "killed", who) for who in (1, 0))
+    first, second = (when(events, "killed", craft) for craft in (1, 0))
     assert len(first) == len(second) == 1
     assert first < second
     over = [decided(params, state).item() for state in states]

@@ -19,7 +19,7 @@ def params_of(env="coverage", *overrides):
 
 
 def rows(places):
-    """Places [[x, y, ...]] of one env as rows (axes, bodies, 1)."""
+    """Places [[x, y, ...]] of one env as rows (axes, drones or users, 1)."""
     return torch.tensor(places, dtype=torch.float32).t().unsqueeze(-1)
 
 

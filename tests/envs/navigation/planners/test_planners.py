@@ -94,9 +94,9 @@ def test_velocity_obstacles_prefers_what_it_did_before():
 def test_orca_passes_a_pillar_as_near_as_it_may():
     """The tangent to a disc of 0.45 m, 3 m ahead: asin(0.45 / 3) = 8.63 degrees; 2 cos 8.63 long."""
     x, y, _ = command(orca(), sight(beams=[(0, 3.0)]))
-    aside = math.asin(0.15)
-    assert math.degrees(math.atan2(abs(y), x)) == pytest.approx(math.degrees(aside), abs=0.1)
-    assert math.hypot(x, y) == pytest.approx(2.0 * math.cos(aside), abs=1e-3)
+    sideways = math.asin(0.15)
+    assert math.degrees(math.atan2(abs(y), x)) == pytest.approx(math.degrees(sideways), abs=0.1)
+    assert math.hypot(x, y) == pytest.approx(2.0 * math.cos(sideways), abs=1e-3)
     assert closest_m((3.0, 0.0), (0.0, 0.0), (x, y), 2.0) == pytest.approx(0.45, abs=5e-3)
 
 

@@ -63,11 +63,11 @@ def ranges(lidar, boxes, cylinders, sensors, grow=0.0):
     ring = torch.linspace(low, high, lidar.rings, dtype=torch.float64)
     ring = torch.where(ring.abs() < 1e-9, 0.0, ring)
     ahead = cos[:, None] * beam.cos() - sin[:, None] * beam.sin()
-    aside = sin[:, None] * beam.cos() + cos[:, None] * beam.sin()
+    left = sin[:, None] * beam.cos() + cos[:, None] * beam.sin()
     shape = (len(x), lidar.beams, lidar.rings)
     ray = [
         (ahead[..., None] * ring.cos()).expand(shape),
-        (aside[..., None] * ring.cos()).expand(shape),
+        (left[..., None] * ring.cos()).expand(shape),
         ring.sin().expand(shape),
     ]
     origin = [place[:, None, None].expand(shape) for place in (x, y, z)]

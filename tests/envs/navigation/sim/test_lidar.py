@@ -134,9 +134,9 @@ def test_rays_along_sides_and_edges():
             ]  # over, under
             rows += [(3.0, -5.0 + half + gap, 1.0, heading)]  # past a cylinder
         cos, sin = math.cos(math.pi / 6.0), math.sin(math.pi / 6.0)
-        ahead, aside = -2.0, half + gap
+        ahead, side = -2.0, half + gap
         rows += [
-            (5.0 + ahead * cos - aside * sin, 5.0 + ahead * sin + aside * cos, 1.0, math.pi / 6.0)
+            (5.0 + ahead * cos - side * sin, 5.0 + ahead * sin + side * cos, 1.0, math.pi / 6.0)
         ]
     check(world, sensors_at(*rows))
 

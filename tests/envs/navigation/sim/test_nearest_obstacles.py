@@ -30,20 +30,21 @@ def test_they_are_those_of_a_slow_search_in_their_order():
     for env in range(envs):
         x, y, z = position[:, env].double().tolist()
         found = sorted(
-            (math.hypot(place[0, who, env] - x, place[1, who, env] - y), who) for who in range(80)
+            (math.hypot(place[0, obstacle, env] - x, place[1, obstacle, env] - y), obstacle)
+            for obstacle in range(80)
         )
-        found = [who for distance, who in found[:5] if distance <= 5.0]
+        found = [obstacle for distance, obstacle in found[:5] if distance <= 5.0]
         complete += len(found) == 5
         assert near.present[:, env].tolist() == [row < len(found) for row in range(5)]
-        for row, who in enumerate(found):
-            offset = place[:, who, env] - torch.tensor([x, y, z])
-            if who >= 40:
+        for row, obstacle in enumerate(found):
+            offset = place[:, obstacle, env] - torch.tensor([x, y, z])
+            if obstacle >= 40:
                 offset[2] = 0.0
             assert near.offset[:, row, env].tolist() == pytest.approx(offset.tolist(), abs=1e-5)
-            assert near.velocity[:, row, env].tolist() == velocity[:, who, env].tolist()
-            assert near.radius_m[row, env] == 0.125 * (who // 10 % 4 + 1)
-            assert near.half_height_m[row, env] == (2.5 if who >= 40 else 0.5)
-            assert bool(near.upright[row, env]) == (who >= 40)
+            assert near.velocity[:, row, env].tolist() == velocity[:, obstacle, env].tolist()
+            assert near.radius_m[row, env] == 0.125 * (obstacle // 10 % 4 + 1)
+            assert near.half_height_m[row, env] == (2.5 if obstacle >= 40 else 0.5)
+            assert bool(near.upright[row, env]) == (obstacle >= 40)
     assert 0 < complete < envs  # some see five, some fewer
 
 
@@ -59,27 +60,27 @@ def test_obstacles_beyond_the_range_are_absent_and_zero():
 
 
 @pytest.mark.parametrize(
-    ("who", "place", "gap_m", "centre_gap_m"),
+    ("obstacle", "place", "gap_m", "centre_gap_m"),
     [
         # a block 1 m wide and high; the drone is at a height of 1
         (BLOCK, (2.0, 0.0, 1.0), 1.5, 1.5),
         (BLOCK, (0.0, 0.0, 3.0), 1.5, 1.5),  # right above: from the middle less the radius
-        (BLOCK, (3.5, 0.0, 5.5), 5.0, math.hypot(3.5, 4.5) - 0.5),  # 3 aside and 4 above
+        (BLOCK, (3.5, 0.0, 5.5), 5.0, math.hypot(3.5, 4.5) - 0.5),  # 3 sideways and 4 above
         (BLOCK, (0.2, 0.1, 1.3), 0.0, math.sqrt(0.04 + 0.01 + 0.09) - 0.5),  # inside
         # a column 0.5 m wide is level with everybody
         (COLUMN, (2.0, 0.0, 2.5), 1.75, 1.75),
     ],
 )
-def test_distances_by_hand(who, place, gap_m, centre_gap_m):
-    near = seen({who: place})
+def test_distances_by_hand(obstacle, place, gap_m, centre_gap_m):
+    near = seen({obstacle: place})
     assert float(near.gap_m()[0, 0]) == pytest.approx(gap_m, abs=1e-5)
     assert float(near.centre_gap_m()[0, 0]) == pytest.approx(centre_gap_m, abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("who", "place", "hit"),
+    ("obstacle", "place", "hit"),
     [
-        # within width / 2 + 0.3 aside and height / 2 + 0.3 above
+        # within width / 2 + 0.3 sideways and height / 2 + 0.3 above
         (BLOCK, (0.79, 0.0, 1.0), True),
         (BLOCK, (0.81, 0.0, 1.0), False),
         (BLOCK, (0.57, 0.57, 1.0), False),  # 0.806 m away: a block counts as a disc
@@ -92,8 +93,8 @@ def test_distances_by_hand(who, place, gap_m, centre_gap_m):
         (COLUMN, (0.0, 0.56, 2.5), False),
     ],
 )
-def test_what_is_hit_by_hand(who, place, hit):
-    assert seen({who: place}).touches(0.3).tolist() == [hit]
+def test_what_is_hit_by_hand(obstacle, place, hit):
+    assert seen({obstacle: place}).touches(0.3).tolist() == [hit]
 
 
 def test_the_farther_of_two_can_be_the_one_that_is_hit():
