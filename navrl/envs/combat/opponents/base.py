@@ -6,7 +6,10 @@ crank.py.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -44,30 +47,34 @@ class Pilot:
         return 0
 
 
+@dataclass(eq=False, kw_only=True)
 class ThresholdPilot(Pilot):
-    """A pilot whose memory is one threshold per episode for each of its `bounds`."""
+    """A pilot whose memory is one threshold per episode for each of its options of the type Bounds."""
 
-    bounds: tuple[Bounds, ...]
+    least: ClassVar[Mapping[str, float]] = MappingProxyType({})  # of an option, unless it is 0
+
+    def __post_init__(self) -> None:
+        """Check the options, and keep their bounds in the order in which the class lists them."""
+        names = [option.name for option in fields(self) if option.type == Bounds]
+        self.bounds = tuple(
+            _checked(name, getattr(self, name), self.least.get(name, 0.0)) for name in names
+        )
 
     def initial(self, key: Tensor) -> Memory:
         """Draw the thresholds of the episode, so that a learner cannot memorise one."""
         return draw_thresholds(key, self.bounds)
 
 
-def checked_bounds(least: float = 0.0, **thresholds: Bounds) -> tuple[Bounds, ...]:
-    """Return the bounds in order, or raise unless each is two rising numbers from `least` on.
+def _checked(name: str, pair: Bounds, least: float) -> Bounds:
+    """Return the bounds, or raise unless they are two rising numbers from `least` on.
 
     An angle ends at pi. The bounds of a `..._cone_rad` become those of its cosine, which a View has.
     """
-    found = []
-    for name, pair in thresholds.items():
-        most = math.pi if name.endswith("_rad") else _MOST
-        rising = len(pair) == 2 and least <= pair[0] <= pair[1] <= most
-        expected = f"two numbers from {least:g} to {most:.4g}, the lower one first"
-        require(rising, name, list(pair), expected)
-        is_cone = name.endswith("_cone_rad")
-        found.append((math.cos(pair[0]), math.cos(pair[1])) if is_cone else pair)
-    return tuple(found)
+    most = math.pi if name.endswith("_rad") else _MOST
+    rising = len(pair) == 2 and least <= pair[0] <= pair[1] <= most
+    expected = f"two numbers from {least:g} to {most:.4g}, the lower one first"
+    require(rising, name, list(pair), expected)
+    return (math.cos(pair[0]), math.cos(pair[1])) if name.endswith("_cone_rad") else pair
 
 
 def draw_thresholds(key: Tensor, bounds: Sequence[Bounds]) -> tuple[Tensor, ...]:

@@ -1,8 +1,10 @@
 """`crank`: shoots at the edge of the no-escape range, cranks while its missile flies, turns out in time."""
 
+from dataclasses import dataclass
+
 import torch
 
-from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot
 from navrl.envs.combat.opponents.tactics import beside, evade, launch_reach_m, steer, towards
 from navrl.envs.combat.sim.geometry import (
     aircraft,
@@ -14,25 +16,15 @@ from navrl.envs.combat.sim.geometry import (
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, select
 
 
+@dataclass(eq=False, kw_only=True)
 class Crank(ThresholdPilot):
     """The strongest of the scripted pilots."""
 
-    def __init__(
-        self,
-        *,
-        fire_fraction: Bounds,
-        fire_cone_rad: Bounds,
-        crank_angle_rad: Bounds,
-        turn_out_fraction: Bounds,
-        break_time_to_go_s: Bounds,
-    ) -> None:
-        self.bounds = checked_bounds(
-            fire_fraction=fire_fraction,
-            fire_cone_rad=fire_cone_rad,
-            crank_angle_rad=crank_angle_rad,
-            turn_out_fraction=turn_out_fraction,
-            break_time_to_go_s=break_time_to_go_s,
-        )
+    fire_fraction: Bounds
+    fire_cone_rad: Bounds
+    crank_angle_rad: Bounds
+    turn_out_fraction: Bounds
+    break_time_to_go_s: Bounds
 
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: Memory

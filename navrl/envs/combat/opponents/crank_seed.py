@@ -4,11 +4,12 @@ It approaches, fires between 18 and 20 km, and turns away from an enemy that is 
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot
 from navrl.envs.combat.opponents.tactics import Course, away_from, small_angle, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, select
@@ -16,31 +17,23 @@ from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_
 APPROACH, FIRE, DEFEND = 0, 1, 2
 
 
+@dataclass(eq=False, kw_only=True)
 class CrankSeed(ThresholdPilot):
     """Three stages: approach, fire, defend."""
 
-    def __init__(
-        self,
-        *,
-        fire_range_m: Bounds,
-        defend_range_m: Bounds,
-        fire_cone_rad: Bounds,
-        fire_pause_s: Bounds,
-        full_rudder_error_rad: float,
-        rudder_per_rad: float,
-        idle_range_m: Bounds,
-        half_throttle_range_m: Bounds,
-    ) -> None:
-        self.bounds = checked_bounds(
-            fire_range_m=fire_range_m,
-            defend_range_m=defend_range_m,
-            fire_cone_rad=fire_cone_rad,
-            fire_pause_s=fire_pause_s,
-            idle_range_m=idle_range_m,
-            half_throttle_range_m=half_throttle_range_m,
-        )
-        self.sin_full_rudder = math.sin(full_rudder_error_rad)
-        self.rudder_per_rad = rudder_per_rad
+    fire_range_m: Bounds
+    defend_range_m: Bounds
+    fire_cone_rad: Bounds
+    fire_pause_s: Bounds
+    full_rudder_error_rad: float
+    rudder_per_rad: float
+    idle_range_m: Bounds
+    half_throttle_range_m: Bounds
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        self.sin_full_rudder = math.sin(self.full_rudder_error_rad)
 
     def initial(self, key: Tensor) -> Memory:
         """Return the stage, the seconds since the last shot, and the thresholds of the episode."""

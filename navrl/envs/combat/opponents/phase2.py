@@ -1,9 +1,11 @@
 """`phase2`: a long shot, a few seconds straight on, then flight; the opponent to learn survival on."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot
 from navrl.envs.combat.opponents.tactics import away_from, steer, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, look
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, select
@@ -11,25 +13,15 @@ from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_
 ENGAGE, SUPPORT, EXTEND = 0, 1, 2
 
 
+@dataclass(eq=False, kw_only=True)
 class Phase2(ThresholdPilot):
     """Three stages: engage until the shot, support it, extend."""
 
-    def __init__(
-        self,
-        *,
-        fire_range_m: Bounds,
-        fire_cone_rad: Bounds,
-        support_s: Bounds,
-        extend_range_m: Bounds,
-        extend_s: Bounds,
-    ) -> None:
-        self.bounds = checked_bounds(
-            fire_range_m=fire_range_m,
-            fire_cone_rad=fire_cone_rad,
-            support_s=support_s,
-            extend_range_m=extend_range_m,
-            extend_s=extend_s,
-        )
+    fire_range_m: Bounds
+    fire_cone_rad: Bounds
+    support_s: Bounds
+    extend_range_m: Bounds
+    extend_s: Bounds
 
     def initial(self, key: Tensor) -> Memory:
         """Return the stage, the seconds in it, and the thresholds of the episode."""

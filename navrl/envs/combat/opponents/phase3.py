@@ -1,8 +1,11 @@
 """`phase3`: drags a missile away, weaves when it is close, and attacks again when it has lost it."""
 
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import torch
 
-from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot
 from navrl.envs.combat.opponents.tactics import away_from, steer, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, incoming_missile, look
 from navrl.envs.combat.sim.state import (
@@ -15,24 +18,17 @@ from navrl.envs.combat.sim.state import (
 )
 
 
+@dataclass(eq=False, kw_only=True)
 class Phase3(ThresholdPilot):
     """Snake, drag or engage, by the time to go of the incoming missile."""
 
-    def __init__(
-        self,
-        *,
-        snake_time_to_go_s: Bounds,
-        snake_period_s: Bounds,
-        drag_time_to_go_s: Bounds,
-        fire_range_m: Bounds,
-        fire_cone_rad: Bounds,
-    ) -> None:
-        self.bounds = (
-            *checked_bounds(snake_time_to_go_s=snake_time_to_go_s),
-            *checked_bounds(least=0.1, snake_period_s=snake_period_s),
-            *checked_bounds(drag_time_to_go_s=drag_time_to_go_s),
-            *checked_bounds(fire_range_m=fire_range_m, fire_cone_rad=fire_cone_rad),
-        )
+    least = MappingProxyType({"snake_period_s": 0.1})
+
+    snake_time_to_go_s: Bounds
+    snake_period_s: Bounds
+    drag_time_to_go_s: Bounds
+    fire_range_m: Bounds
+    fire_cone_rad: Bounds
 
     def act(
         self, params: CombatParams, state: CombatState, me: int, memory: Memory

@@ -1,21 +1,24 @@
 """`random`: any rudder for some seconds, then another, and a shot now and then; the least armed opponent."""
 
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import torch
 from torch import Tensor
 
-from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, elapsed_s
 from navrl.envs.core import random
 
 
+@dataclass(eq=False, kw_only=True)
 class Random(ThresholdPilot):
     """Counter-based numbers: a function of the episode and the time in it."""
 
-    def __init__(self, *, hold_s: Bounds, fire_interval_s: Bounds) -> None:
-        self.bounds = (
-            *checked_bounds(least=0.1, hold_s=hold_s),
-            *checked_bounds(fire_interval_s=fire_interval_s),
-        )
+    least = MappingProxyType({"hold_s": 0.1})
+
+    hold_s: Bounds
+    fire_interval_s: Bounds
 
     def initial(self, key: Tensor) -> Memory:
         """Return the key of the episode, how long it holds a rudder, and the mean time between shots."""

@@ -1,8 +1,11 @@
 """`stg_rule`: flies by the space-time graph: shoots enemies that cannot escape, and stays where it can."""
 
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
 import torch
 
-from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot, checked_bounds
+from navrl.envs.combat.opponents.base import Bounds, Memory, ThresholdPilot
 from navrl.envs.combat.opponents.tactics import away_from, evade, steer, towards
 from navrl.envs.combat.sim.geometry import aircraft, focal_enemy, incoming_missile, look
 from navrl.envs.combat.sim.reach import ReachTable, reach_table
@@ -10,25 +13,17 @@ from navrl.envs.combat.sim.spacetime import best_escape
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, concatenated
 
 
+@dataclass(eq=False, kw_only=True)
 class StgRule(ThresholdPilot):
     """Two margins decide: the enemy's, if it launched now, and its own, if the enemy did."""
 
-    def __init__(
-        self,
-        *,
-        attack_margin_m: Bounds,
-        defence_margin_m: Bounds,
-        turn_out_fraction: Bounds,
-        break_time_to_go_s: Bounds,
-    ) -> None:
-        margins = {"attack_margin_m": attack_margin_m, "defence_margin_m": defence_margin_m}
-        self.bounds = (
-            *checked_bounds(least=-1e9, **margins),
-            *checked_bounds(
-                turn_out_fraction=turn_out_fraction, break_time_to_go_s=break_time_to_go_s
-            ),
-        )
-        self.table: ReachTable | None = None
+    least = MappingProxyType({"attack_margin_m": -1e9, "defence_margin_m": -1e9})
+
+    attack_margin_m: Bounds
+    defence_margin_m: Bounds
+    turn_out_fraction: Bounds
+    break_time_to_go_s: Bounds
+    table: ReachTable | None = field(init=False, default=None)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Build the table of the missiles' reach."""
