@@ -263,6 +263,12 @@ def test_boxes_fill_exactly_the_voxels_once(share):
     assert len(blocks.top) <= space.sum()
 
 
+def test_a_voxel_named_twice_counts_once():
+    row = np.array([2, 2, 2])
+    columns = from_voxels(row, row, np.array([5, 4, 5]))
+    assert [field.tolist() for field in columns] == [[2], [2], [4], [6]]
+
+
 GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=3.0)
 
 
