@@ -42,12 +42,6 @@ def test_a_command_receives_the_rest_of_the_line(probe, result, code):
     assert probe.seen == [["/bin/navrl", "env=combat", "--help"]]
 
 
-def test_without_an_argument_the_command_line_of_the_process_counts(probe, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["/bin/navrl", "probe", "seed=1"])
-    assert cli.main() == 0
-    assert probe.seen == [["/bin/navrl", "seed=1"]]
-
-
 @pytest.mark.parametrize("word", ["--help", "-h", "help"])
 def test_help_lists_every_command_with_an_example(probe, capsys, word):
     assert cli.main([word]) == 0

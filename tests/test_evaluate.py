@@ -140,16 +140,6 @@ def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_the_same_seed_plays_the_same_episodes(evaluate, tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        arguments = ("checkpoint=scripted:pursuit", "opponent=crank", "num_episodes=10")
-        limits = (COARSE, "env.sim.time_limit_s=40")
-        assert evaluate(*arguments, f"seed={seed}", f"output={name}.json", *limits)[0] == 0
-    one, same, other = (json.loads((tmp_path / f"{n}.json").read_text())["metrics"] for n in "abc")
-    assert one == same
-    assert one != other
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

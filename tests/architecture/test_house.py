@@ -2,7 +2,6 @@
 
 import ast
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -69,17 +68,3 @@ def test_train_imports_few_names_of_navrl():
         for alias in node.names
     ]
     assert len(imported) <= 16, imported
-
-
-def test_a_crumb_is_found(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    sys.modules.pop("size", None)
-    import size
-
-    package = tmp_path / "navrl"
-    package.mkdir()
-    (package / "big.py").write_text("import navrl.small\n" + "x = 1\n" * 99)
-    (package / "small.py").write_text("y = 2\n")
-    (found,) = size.crumbs(tmp_path, {})
-    assert found == "navrl/small.py has 1 lines and is imported by navrl.big only: move it there"
-    assert list(size.crumbs(tmp_path, {"navrl/small.py": "a reason"})) == []

@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from navrl.collectors import compressed
@@ -94,23 +92,6 @@ def test_rows_by_their_numbers_make_no_others(monkeypatch):
     monkeypatch.delattr(LazyTensor, "whole")
     chosen = TensorDict({"scan": lone}, [4 * STEPS])[torch.tensor([7, 0])]
     assert same_bits(chosen["scan"], now.flatten(0, 1)[[7, 0]])
-
-
-@given(st.data())
-def test_any_cut_of_a_lazy_tensor_is_the_cut_of_the_tensor(data):
-    now, after = plain(4)
-    rows, _ = kept(now, after)
-    frames = TensorDict({"seen": {"scan": now}}, batch_size=[4, STEPS])
-    place = RowRange(first=0, steps=STEPS, leading=2, at_once=1)
-    packed = TensorDict({"seen": {"scan": LazyTensor(rows, place, now.shape, now)}}, [4, STEPS])
-    start = data.draw(st.integers(0, 3))
-    stop = data.draw(st.integers(start + 1, 4))
-    one, other = (each[start:stop].reshape(-1) for each in (frames, packed))
-    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(one))] * 2)))
-    one, other = (each[start:stop]["seen", "scan"] for each in (one, other))
-    assert isinstance(other, LazyTensor)
-    assert one.shape == other.shape
-    assert same_bits(other.whole(), one.contiguous())
 
 
 def test_what_follows_costs_only_the_rows_that_differ():

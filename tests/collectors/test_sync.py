@@ -64,15 +64,6 @@ def test_keys_of_the_user_never_reach_the_buffer(trio):
     assert {"action_log_prob", ("next", "reward")} <= expected
 
 
-def test_every_rollout_carries_the_version_of_its_policy(trio):
-    _, agent, collector = trio
-    versions = []
-    for rollout in collector:
-        versions.append(rollout.get_non_tensor("policy_version"))
-        agent.update(rollout)
-    assert versions == [0, 1, 2, 3]
-
-
 def test_only_the_fast_path_is_used(trio, monkeypatch):
     env, _, collector = trio
     calls = []

@@ -88,11 +88,6 @@ def test_its_size_is_that_of_its_leaves():
     assert memory.num_bytes == ENVS * 5 * per_frame
 
 
-def test_the_device_may_be_another_one():
-    memory = TensorMemory(frames(0, 1, 0), capacity=2, device="meta")
-    assert {leaf.device.type for leaf in memory._frames.values(True, True)} == {"meta"}
-
-
 def test_no_room_at_all_is_refused():
     with pytest.raises(ValueError, match="capacity = 0; expected a whole number, 1 or more"):
         TensorMemory(frames(0, 1, 0), capacity=0)

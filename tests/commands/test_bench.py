@@ -14,7 +14,6 @@ from navrl.commands.bench import (
     advice,
     main,
     measure,
-    table,
     timings,
 )
 from navrl.config.compose import compose
@@ -48,18 +47,6 @@ def test_all_of_it_is_printed_and_written(tmp_path, capsys):
     assert float(rows["iteration"][-2]) == pytest.approx(
         ratio["p50_ms"] / ratio["floor_ms"], abs=0.006
     )
-
-
-def test_the_table_divides_by_the_floor():
-    found = {
-        "collect": Timing(20.0, 25.0, None),
-        "  policy": Timing(5.0, 6.0, 4.0),
-        "iteration": Timing(80.0, 90.0, 64.0),
-    }
-    lines = [line.split() for line in table(found, 1600).splitlines()]
-    assert lines[1] == ["collect", "20.0", "25.0", "25", "%", "80,000"]
-    assert lines[2] == ["policy", "5.0", "6.0", "6", "%", "4.0", "1.25"]
-    assert lines[3] == ["iteration", "80.0", "90.0", "100", "%", "64.0", "1.25", "20,000"]
 
 
 SIZES = [Size(100, 1.0, 1.0, 50.0, 300.0), Size(200, 1.0, 1.0, 70.0, 400.0)]

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from functools import partial
 
 import pytest
 import torch
@@ -133,24 +132,6 @@ def test_states_are_kept_by_name_and_a_broken_one_is_left_out(tmp_path):
     first = Memory(start="new")
     loggers_of(tmp_path, first=first, third=Memory()).load_state_dict(state)
     assert first.state == "abc"
-
-
-def test_open_gives_every_mirror_its_place(tmp_path, capsys):
-    made = []
-
-    def factory(**place):
-        made.append(Memory(**place))
-        return made[-1]
-
-    with open_loggers(tmp_path, factory, partial(NullLogger), factory) as loggers:
-        loggers.log({}, iteration=1, frames=64)
-        loggers.note("saved")
-    assert len(made) == 2  # two of a kind are two
-    for memory in made:
-        assert memory.place == (tmp_path, "combat-ppo", {"seed": 1})
-        assert memory.rows == [(1, 64, {})]
-        assert memory.closed == 1
-    assert capsys.readouterr().out == "iter 1/10 | 64 frames\nsaved\n"
 
 
 def test_a_mirror_that_cannot_start_costs_the_mirror_only(tmp_path, caplog):

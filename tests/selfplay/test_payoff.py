@@ -90,14 +90,3 @@ def test_table_by_hand(payoff):
         "2 b  30% (10)         -  -",
         "3 c         -         -  -",
     ]
-
-
-def test_a_narrow_table_continues_below(payoff):
-    # 3 letters of label leave 21 of 24: two columns of at most 2 + 8, and the third below
-    assert payoff.table(width=24).split("\n\n")[1].split("\n") == [
-        "     3",
-        "1 a  -",
-        "2 b  -",
-        "3 c  -",
-    ]
-    assert max(map(len, payoff.table(width=24).split("\n"))) <= 24

@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
-from navrl.storage.codec import FILTERS, LZ4, apply_filter
+from navrl.storage.codec import FILTERS, LZ4
 from navrl.storage.container import read, read_header, write
 from navrl.storage.header import DTYPES, CorruptFile
 from tests.storage import independent_reader
@@ -64,13 +63,6 @@ def test_a_file_is_the_same_whoever_writes_it(
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert_same(read(tmp_path / "a", threads=threads)[0], tensors)
     assert_same(independent_reader.read(tmp_path / "a")[0], tensors)
-
-
-def test_bits_of_a_kind_come_together() -> None:
-    """Eight words of two bytes: what they have in common fills whole bytes."""
-    words = np.array([0x8001] * 8, dtype="<u2")
-    planes = apply_filter("bits", words.view(np.uint8), 2)
-    assert planes.tolist() == [255, *[0] * 14, 255]
 
 
 def test_what_does_not_become_smaller_is_stored_as_it_is(tmp_path: Path) -> None:

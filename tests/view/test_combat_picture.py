@@ -53,18 +53,6 @@ def test_a_picture(recorded, tmp_path):
     assert struct.unpack(">II", content[16:24]) == (1440, 1080)
 
 
-def test_pictures_and_films_have_a_legend_of_the_sides_and_of_missiles(recorded):
-    _, axes = combat_picture._canvas(recorded, "a fight", ("ace", "bob"))
-    legend = axes.get_legend()
-    texts = [text.get_text() for text in legend.get_texts()]
-    assert texts == ["Red: ace", "Blue: bob", "missile under thrust", "missile coasting"]
-    picture, drawn = combat_picture._Picture(axes, recorded), legend.get_lines()
-    assert [line.get_color() for line in drawn[:2]] == list(combat_picture._COLOURS)
-    assert drawn[2].get_color() == picture._burning[0].get_color()
-    assert drawn[3].is_dashed()
-    assert picture._coasting[0].is_dashed()
-
-
 def test_a_film_lasts_as_long_as_the_fight_at_four_times_its_speed(recorded, tmp_path):
     reader = pytest.importorskip("imageio_ffmpeg", reason="the viz extra is not installed")
     short = recorded._replace(times_s=[0.0, 4.0])  # the first four seconds

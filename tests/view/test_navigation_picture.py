@@ -18,16 +18,6 @@ def test_a_picture(tmp_path):
     assert struct.unpack(">II", content[16:24]) == (1440, 1080)
 
 
-@pytest.mark.parametrize("goal", [(9.0, 0.0, 1.0), (0.0, 9.0, 1.0), (-7.0, -7.0, 1.0)])
-def test_two_metres_around_the_route_are_in_the_picture(goal):
-    story = recorded(1)
-    figure, _ = picture._sheet(story, story.trips[0]._replace(goal=goal), "greedy")
-    (left, right), (bottom, top) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
-    for x, y, _ in (*story.trips[0].position_m, goal):
-        assert left + 2.0 <= x + 1e-9 <= right - 2.0 + 2e-9
-        assert bottom + 2.0 <= y + 1e-9 <= top - 2.0 + 2e-9
-
-
 def test_what_moves_is_where_it_is_at_that_time():
     story = recorded(1)
     _, moving = picture._sheet(story, story.trips[0], "greedy")

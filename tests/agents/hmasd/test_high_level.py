@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from navrl.agents.hmasd.high_level import Coordinator, UniformSkills
+from navrl.agents.hmasd.high_level import Coordinator
 from navrl.agents.hmasd.returns import ENDS
 from navrl.agents.hmasd.rollout import team_rollout
 from navrl.agents.networks.layers import NetworkOptions
@@ -89,15 +89,6 @@ def test_entropy_of_equal_chances():
     entropy = coordinator.evaluate(state, frames, torch.zeros(5, 3, dtype=torch.int64)).entropy
     expected = torch.tensor([2.0, 3.0, 3.0]).log().expand(5, 3)
     torch.testing.assert_close(entropy, expected)
-
-
-def test_uniform_skills():
-    choice = UniformSkills((2, 3)).act(torch.zeros(5000, 1), None, deterministic=True)
-    counts = [torch.bincount(column).tolist() for column in choice.skills.unbind(-1)]
-    assert [len(count) for count in counts] == [2, 3]
-    assert min(counts[0]) > 2300
-    assert min(counts[1]) > 1500
-    torch.testing.assert_close(choice.log_prob[0], -torch.tensor([2.0, 3.0]).log())
 
 
 @pytest.mark.parametrize("interval", [1, 10, 50])

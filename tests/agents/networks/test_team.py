@@ -163,15 +163,6 @@ def test_separate_actors_share_no_parameter_and_learn_from_their_own_rows(make_t
     assert moved == [False, True, False]
 
 
-def test_each_actor_decides_for_its_own_agent(make_team):
-    agent = make_team(share_actor=False)
-    frames = seen_by((NUM_ENVS, AGENTS))
-    found = outputs(agent, frames)
-    for i, actor in enumerate(agent.policy.trunk.actors):
-        with torch.no_grad():
-            assert torch.allclose(found[:, i], actor(frames[:, i]), atol=1e-6)
-
-
 # ---- updates ---------------------------------------------------------------------------------
 
 
