@@ -135,6 +135,7 @@ def test_multirun_returns_an_objective_per_job(tmp_path):
         (["num_envs=0"], "change num_envs", 2),
         (["num_envs=100000000"], "expected a whole number from 1 to 1048576; change num_envs", 2),
         (["scenario=moon"], "Unknown scenario 'moon'; available: box10, ", 2),
+        (["restarts=false"], "restarts = False; expected a whole number, 0 or more", 2),
         (["env.team_size=0"], "expected a whole number from 1 to 8; change env.team_size", 2),
         (["opponent=checkpoint", "opponent.checkpoint=x.ckpt"], "change opponent.checkpoint", 2),
         (["device=cuda"], "expected a CUDA build of torch", 2),

@@ -173,7 +173,7 @@ def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int
         require_whole(name, cfg[name], 1, MOST_ENVS)
     for name in ("rollout_steps", "total_frames"):
         require_whole(name, cfg[name], 1)
-    for name in ("seed", "eval_seed", "eval_every"):
+    for name in ("seed", "eval_seed", "eval_every", "restarts"):
         require_whole(name, cfg[name], 0)
     if cfg.eval_async not in (True, False) or (cfg.eval_async and not cfg.eval_every):
         raise ConfigError(

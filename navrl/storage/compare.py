@@ -74,9 +74,8 @@ def describe(value: Any) -> str:
 def _compare(path: str, first: Any, second: Any) -> Difference | None:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return _compare_tensors(path, first, second)
-    if type(first) is type(second) and repr(first) == repr(
-        second
-    ):  # NaN is NaN, and 0.0 is not -0.0
+    # By their text: NaN is NaN, and 0.0 is not -0.0.
+    if type(first) is type(second) and repr(first) == repr(second):
         return None
     apart = _apart(first, second) if _is_number(first) and _is_number(second) else None
     return Difference(path, describe(first), describe(second), apart, None)

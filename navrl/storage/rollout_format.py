@@ -198,9 +198,8 @@ def check_meta(path: Path, meta: dict[str, Any], rows: Sequence[Row], max_bytes:
         raise CorruptFile(path, "header", f"not a rollout that fits together ({reason})")
     total = sum(row.raw_bytes for row in rows)
     size = {tuple(key): row.raw_bytes for key, row in zip(meta["keys"], rows, strict=False)}
-    for number in meta[
-        "doubled"
-    ]:  # in memory these have as many rows as the tensor that they repeat
+    # In memory these have as many rows as the tensor that they repeat.
+    for number in meta["doubled"]:
         total += size[tuple(meta["keys"][number][1:])]
     if total > max_bytes:
         raise CorruptFile(

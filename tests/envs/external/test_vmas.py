@@ -1,12 +1,14 @@
 """env=vmas: the keys of our teams over somebody else's simulator, and plain words without it."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torchrl.envs.utils import check_env_specs
 
 from navrl.config.compose import build
+from navrl.envs.external.vmas import VmasTeamEnv
 from tests.envs.conftest import configuration
 
 installed = pytest.mark.skipif(
@@ -70,3 +72,10 @@ def test_a_seed_fixes_the_episodes_and_training_keeps_its_luck():
 def test_scenarios_that_do_not_fit_are_refused(override, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(override)
+
+
+def test_a_failed_step_gives_the_shared_random_numbers_back():
+    env = SimpleNamespace(_global_random_state=["training"], _random_state=["evaluation"])
+    with pytest.raises(RuntimeError), VmasTeamEnv._own_random_state(env):
+        raise RuntimeError
+    assert (env._global_random_state, env._random_state) == (["training"], ["evaluation"])

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from navrl.envs.combat.sim.flight import Motion
-from navrl.envs.combat.sim.params import (
-    CombatParams as CombatParams,  # every function of a state takes it
-)
+from navrl.envs.combat.sim.params import CombatParams as CombatParams  # for all users of states
 from navrl.envs.core.reductions import any_row
 
 Tree = TypeVar("Tree")
