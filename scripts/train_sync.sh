@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 usage: scripts/train_sync.sh [--tensorboard [PORT]] [--resume[=RUN] | --eval-only[=RUN]] [--dry-run] [OPTION=VALUE ...]
 
-Checks the installation (versions, disk, folders), then trains a team in synchronous rounds: each collects
+Checks the installation (versions, disk, folders), then trains a team in synchronous iterations: each collects
 with one policy version, learns from it once, and proves that it did.
 
   --tensorboard [PORT]  show the run in TensorBoard, on PORT or the first free one; it ends with the run
@@ -16,7 +16,7 @@ with one policy version, learns from it once, and proves that it did.
   OPTION=VALUE, -m ...  whatever else `python -m navrl.train` takes (with --eval-only: `navrl.evaluate`)
 
 Unless env=, agent= or experiment= is given it trains env=alice_and_bob agent=hmasd experiment=alice_hmasd.
-Ctrl-C and SIGTERM finish the round, save, and end with 130 and 143.
+Ctrl-C and SIGTERM finish the iteration, save, and end with 130 and 143.
 
   scripts/train_sync.sh seed=1
   scripts/train_sync.sh --tensorboard env=coverage agent=mappo experiment=coverage_mappo
