@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import Bounded, MultiCategorical
+from torchrl.data import MultiCategorical
 
 from navrl.agents.scripted import RandomPolicy
 from tests.agents.conftest import NUM_ENVS, spec
@@ -26,22 +26,6 @@ def test_every_allowed_choice_is_equally_likely():
         frequencies = torch.bincount(action[:, head], minlength=3) / ROWS
         # four standard errors of a coin
         assert frequencies.tolist() == pytest.approx(expected, abs=4 * 0.5 / ROWS**0.5)
-
-
-def test_a_box_without_a_mask_is_filled_evenly():
-    env = SimpleNamespace(
-        observation_spec=spec(masked=False), action_spec=Bounded(-2.0, 3.0, (NUM_ENVS, 2))
-    )
-    policy = RandomPolicy(env=env)
-    assert policy.in_keys == []
-    action = policy(TensorDict({}, [ROWS]))["action"]
-    assert action.shape == (ROWS, 2)
-    for quarter in range(4):
-        inside = (action >= -2.0 + 1.25 * quarter) & (action < -2.0 + 1.25 * (quarter + 1))
-        # four standard errors of a chance of 1/4
-        assert inside.float().mean(0).tolist() == pytest.approx(
-            [0.25] * 2, abs=4 * 0.433 / ROWS**0.5
-        )
 
 
 def test_every_agent_of_a_team_plays_and_holds_its_fire_when_it_must():

@@ -117,6 +117,27 @@ def test_a_seat_plays_the_weights_of_its_snapshot_and_not_the_learners():
             assert not block.policy.points.requires_grad
 
 
+def test_the_hardest_snapshots_are_drawn_more_often():
+    found, env = league()
+    for number in range(3):
+        found.after(100 * number, env.rollout([None] * N))
+    results = [(tag(0), 1)] * 8 + [(tag(1), 1)] * 4 + [(tag(1), 0)] * 4
+    found.after(201, env.rollout(results))
+    found.after(202, env.rollout([(tag(2), 0)] * 8 + [None] * 8))
+    # (1 - rate) squared, where rate counts two imagined draws: 9/10, 5/10 and 1/10
+    weights = [0.1**2, 0.5**2, 0.9**2]
+    seen, draws = Counter(), 1500
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        for _ in range(draws):
+            found.play(on=True)
+            seen.update(found.seated[1:])
+    for number, weight in enumerate(weights):
+        share = weight / sum(weights)
+        spread = math.sqrt(share * (1 - share) / (2 * draws))
+        assert seen[f"snapshot{number:03d}"] / (2 * draws) == pytest.approx(share, abs=5 * spread)
+
+
 def test_a_fresh_snapshot_does_not_make_everybody_equally_hard():
     found, env = league(pool_size=2, pfsp_power=8.0, redraw_every=1)
     found.after(0, env.rollout([None] * N))

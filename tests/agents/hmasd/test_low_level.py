@@ -47,14 +47,6 @@ def test_every_two_actions_have_a_skill_that_leans_to_both():
     assert [count.tolist() for count in likes] == [[2] * 5, [4] * 5]  # no action is favoured
 
 
-def test_of_an_interval_a_pair_is_one_way_along_each_of_two_columns():
-    rows = initial_biases("pairs", 12, 1.0, head_for(Bounded(-1.0, 1.0, shape=(3,))))
-    torch.testing.assert_close(rows[:, 3:], -rows[:, :3])
-    signs = {tuple(row.sign().int().tolist()) for row in rows[:, :3]}
-    assert len(signs) == 12  # three ways to choose two columns, four ways to go along them
-    assert {sum(map(abs, sign)) for sign in signs} == {2}
-
-
 def test_spread_skills_go_both_ways_along_a_basis_of_all_differences():
     rows = initial_biases("spread", 8, 2.0, five_actions())
     torch.testing.assert_close(rows.norm(dim=-1), torch.full((8,), 4.0))  # 2 * sqrt(5 - 1)
