@@ -7,7 +7,6 @@ from torchrl.data import Bounded, MultiCategorical
 from navrl.agents.hmasd.low_level import CriticInputs, initial_biases
 from navrl.agents.hmasd.rollout import team_rollout
 from navrl.agents.networks.heads import head_for
-from navrl.agents.networks.memory import chunks
 from navrl.envs.core.specs import Hybrid
 from tests.agents.hmasd import game
 
@@ -159,15 +158,6 @@ def test_the_memory_learns(make_agent):
         metrics = agent.update(rollout)
         assert metrics["low/sync/replay_error"] <= 1e-5
     assert not torch.equal(before, agent.policy.actor.memory.cell.weight_hh)
-
-
-def test_chunks_are_steps_of_one_agent_in_order():
-    rows = torch.arange(2 * 6 * 3).view(2, 6, 3)
-    found = chunks(rows, 3)
-    assert found.shape == (12, 3)
-    assert found[0].tolist() == rows[0, :3, 0].tolist()
-    assert found[1].tolist() == rows[0, 3:, 0].tolist()
-    assert found[-1].tolist() == rows[1, 3:, 2].tolist()
 
 
 def test_rollouts_that_do_not_split_into_chunks_are_refused(make_agent):

@@ -38,10 +38,11 @@ def test_a_batch_without_a_finite_row_changes_nothing():
         assert found == moments
 
 
-def test_rows_that_are_not_counted_do_not_count():
+def test_rows_that_are_not_counted_or_not_finite_do_not_count():
     normaliser = Normaliser(2)
-    rows = torch.tensor([[1.0, 4.0], [50.0, 50.0], [3.0, 8.0], [float("nan"), 9.0]])
-    normaliser.update(rows, torch.tensor([[True], [False], [True], [True]]))
+    bad = [[float("nan"), 9.0], [float("inf"), 1.0]]
+    rows = torch.tensor([[1.0, 4.0], [50.0, 50.0], [3.0, 8.0], *bad])
+    normaliser.update(rows, torch.tensor([[True], [False], [True], [True], [True]]))
     assert normaliser.mean.tolist() == [2.0, 6.0]
     assert normaliser.count.item() == 2.0
 
