@@ -1,4 +1,4 @@
-"""What a save does to the records of a run."""
+"""The records of a run after a save."""
 
 import json
 from pathlib import Path
@@ -24,8 +24,8 @@ def opened(path: Path) -> RunDirectory:
 
 
 def records(run: RunDirectory, saver: Any) -> tuple[Records, list[str]]:
-    told: list[str] = []
-    return Records(run, saver, SimpleNamespace(note=told.append), None, None), told  # type: ignore[arg-type]
+    notes: list[str] = []
+    return Records(run, saver, SimpleNamespace(note=notes.append), None, None), notes  # type: ignore[arg-type]
 
 
 def saved(records: Records, frames: int, *, last: bool = False) -> int:
@@ -35,7 +35,7 @@ def saved(records: Records, frames: int, *, last: bool = False) -> int:
     return int(json.loads((records.run.path / "status.json").read_text())["frames"])
 
 
-def test_status_tells_the_frames_that_are_on_the_disk(tmp_path: Path) -> None:
+def test_status_holds_the_frames_that_are_on_the_disk(tmp_path: Path) -> None:
     with opened(tmp_path / "run") as run:
         saver = AsyncSaver(directory=run.checkpoints, queue_size=2, when_full="wait", **OPTIONS)
         both, _ = records(run, saver)
@@ -52,11 +52,11 @@ def test_a_status_that_cannot_be_written_is_no_lost_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path / "run") as run:
-        both, told = records(run, CheckpointSaver(directory=run.checkpoints, **OPTIONS))
+        both, notes = records(run, CheckpointSaver(directory=run.checkpoints, **OPTIONS))
         with monkeypatch.context() as patched:
             patched.setattr(
                 run, "set_status", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space"))
             )
             saved(both, 64, last=True)
-        assert told == ["status.json not written ([Errno 28] No space); the checkpoint is"]
+        assert notes == ["status.json not written ([Errno 28] No space); the checkpoint is"]
         assert both.saver.saved_frames == 64
