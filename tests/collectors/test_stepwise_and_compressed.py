@@ -5,6 +5,7 @@ import torch
 
 from navrl.collectors.lazy_tensor import LazyTensor
 from navrl.config.compose import build, compose
+from navrl.storage.rollouts import load_rollout
 from tests.small_fight import NUM_ENVS, STEPS
 
 OPTIONS = ("stepwise", "compressed")
@@ -118,7 +119,7 @@ def test_a_rollout_may_be_written_to_disk(tmp_path, make_env, make_agent):
     storage = keep(directory=tmp_path)
     rollout = next(iter(collector_of("compressed", env, make_agent(env).policy)))
     storage.save(rollout, iteration=1)
-    read = storage.load(1)
+    read = load_rollout(tmp_path / "rollout_000001.nvrl")
     assert torch.equal(
         read["next", "observation", "ego"], rollout["next", "observation", "ego"] + 0.0
     )
