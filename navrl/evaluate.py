@@ -98,8 +98,7 @@ def arguments_of(words: Sequence[str]) -> list[str]:
 
 def main() -> None:
     """Enter `python -m navrl.evaluate` and `navrl evaluate`."""
-    sys.argv[1:] = arguments_of(sys.argv[1:])
-    run_main(evaluate, "evaluate")
+    run_main(evaluate, "evaluate", arguments_of)
 
 
 if __name__ == "__main__":

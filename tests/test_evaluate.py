@@ -144,6 +144,7 @@ def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
     ("arguments", "sentence"),
     [
         (["latest"], "Cannot read 'latest'; did you mean 'checkpoint=latest'?"),
+        (["checkpoint=latest"], "error: no run below outputs has an intact checkpoint"),
         (["checkpoint=lastest"], "did you mean 'latest'?"),
         (["checkpoint=scripted:league"], "Unknown scripted policy 'league'; available: crank, "),
         (["checkpoint=scripted:greedy"], "'greedy' is at home in env=navigation"),

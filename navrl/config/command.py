@@ -43,14 +43,20 @@ class _JobFailed(CompactHydraException):
     """One job of a sweep failed for a reason its sentence explains; the others go on."""
 
 
-def run_main(function: Callable[[DictConfig], float | None], config_name: str) -> None:
+def run_main(
+    function: Callable[[DictConfig], float | None],
+    config_name: str,
+    arguments_of: Callable[[list[str]], list[str]] = list,
+) -> None:
     """Run function(config) as a Hydra command; bad input ends it with one sentence on stderr.
 
+    `arguments_of` turns the words of the command line into those for Hydra.
     Exit codes: 0 done, 1 failed while running, 2 wrong command line (nothing was created).
     """
     # A warning is a sentence for the user; the source line that Python adds is not.
     warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
     try:
+        sys.argv[1:] = arguments_of(sys.argv[1:])
         _check_command_line(config_name, sys.argv[1:])
         main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=config_name)
         main(_reporting(function))()

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build, from_json, group_option
-from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy
+from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy, LessonEnv
 from navrl.curriculum.gate import means
 from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
@@ -202,7 +202,7 @@ def install_opponent(env: Env) -> None:
         opponent.install(policy.requires_grad_(False), adapter)
 
 
-def _measure_gate(cfg: DictConfig, agent: Agent, env: Any) -> dict[str, float]:
+def _measure_gate(cfg: DictConfig, agent: Agent, env: LessonEnv) -> dict[str, float]:
     """Return means over one episode of every env, always the same episodes; draws no random number."""
     with env.other_episodes(cfg.eval_seed):
         ends = play(env, agent.policy, deterministic=True)
@@ -236,10 +236,14 @@ if TYPE_CHECKING:
     from navrl import collectors, contracts, curriculum, loggers, storage
     from navrl.agents.hmasd.agent import HMASD
     from navrl.agents.ppo.agent import PPO
-    from navrl.envs.combat.env import CombatEnv
+    from navrl.envs.alice_and_bob.env import AliceAndBobEnv
     from navrl.envs.combat.opponents.base import Pilot
+    from navrl.envs.coverage.env import CoverageEnv
+    from navrl.envs.external.vmas import VmasTeamEnv
     from navrl.envs.navigation.env import NavigationEnv
     from navrl.envs.navigation.planners.base import Planner
+    from navrl.loggers.console import ConsoleLogger
+    from navrl.loggers.jsonl import JsonlLogger
 
     AGENTS: tuple[type[contracts.Agent], ...] = (PPO, HMASD)
     COLLECTORS: tuple[type[contracts.Collector], ...] = (
@@ -249,9 +253,11 @@ if TYPE_CHECKING:
     CURRICULA: tuple[type[contracts.Curriculum], ...] = (
         *(curriculum.NoCurriculum, curriculum.Lessons, curriculum.Stages),
     )
+    ENVS: tuple[type[contracts.Env], ...] = (AliceAndBobEnv, CoverageEnv, VmasTeamEnv)
     LESSON_ENVS: tuple[type[contracts.LessonEnv], ...] = (CombatEnv,)
     LOGGERS: tuple[type[contracts.Logger], ...] = (
         *(loggers.NullLogger, loggers.TensorBoardLogger, loggers.WandbLogger),
+        *(JsonlLogger, ConsoleLogger),
     )
     OPPONENTS: tuple[type[contracts.Opponent], ...] = (Pilot,)
     PLANNERS: tuple[type[contracts.Planner], ...] = (Planner,)
@@ -261,4 +267,5 @@ if TYPE_CHECKING:
     SAVERS: tuple[type[contracts.Saver], ...] = (
         *(storage.CheckpointSaver, storage.AsyncSaver, storage.NullSaver),
     )
+    SCRIPTED_ENVS: tuple[type[contracts.ScriptedEnv], ...] = (CombatEnv, NavigationEnv)
     STAGED_ENVS: tuple[type[contracts.StagedEnv], ...] = (NavigationEnv,)

@@ -8,15 +8,20 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
+from omegaconf import DictConfig
 
 from navrl.envs.core.compiling import Compilation
 from navrl.run.status import has_finished
 
+if TYPE_CHECKING:  # they import this module
+    from navrl.run.build import Parts
+    from navrl.run.plan import Plan
 
-def banner(cfg: Any, parts: Any, run: Path, num_iterations: int) -> str:
+
+def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str:
     """Return the first lines of a run: sizes, device, curriculum, folder."""
     frames = cfg.num_envs * cfg.rollout_steps
     compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
@@ -42,13 +47,13 @@ def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
     return f"first iteration done after {seconds:.0f} s; compiled {compiled}, {where}"
 
 
-def going_on(plan: Any, changed: str) -> str:
+def going_on(plan: Plan, changed: str) -> str:
     """Return what was restored, what was not, and which options differ from the saved ones."""
     options = f"\nchanged against the saved run: {changed}" if changed else ""
     place = (
         f"going on from {_short(Path(plan.origin))}, iteration {plan.done}, frame {plan.frames:,}"
     )
-    if plan.keeps_episodes:
+    if plan.keeps_episodes or plan.saved is None:
         return f"{place}: everything is restored{options}"
     then, now = plan.saved["config"]["num_envs"], plan.cfg.num_envs
     return (
@@ -57,7 +62,7 @@ def going_on(plan: Any, changed: str) -> str:
     )
 
 
-def _horizon(cfg: Any) -> str:
+def _horizon(cfg: DictConfig) -> str:
     """Return how far ahead the discount looks, if env.sim.time_scale stretches a decision."""
     scale = float(cfg.env.get("sim", {}).get("time_scale", 1.0))
     discount = cfg.agent.discount

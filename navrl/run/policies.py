@@ -21,7 +21,7 @@ from navrl.config.compose import (
 from navrl.contracts import Env, Policy, ScriptedEnv
 from navrl.run.build import load_policy, resolve_opponent
 from navrl.run.evaluation import evaluation_config
-from navrl.storage.checkpoint import load
+from navrl.storage.checkpoint import BEST, LATEST, load
 from navrl.storage.find import OUTPUTS, find
 
 SCRIPTED = "scripted:"
@@ -125,8 +125,8 @@ def _find(name: str) -> Any:
     try:
         return find(name, OUTPUTS)
     except FileNotFoundError as error:
-        hint = did_you_mean(name, ("latest", "best"))
-        if not hint:
+        hint = did_you_mean(name, (LATEST, BEST))
+        if not hint or name in (LATEST, BEST):  # right, but there is no such run
             raise
         raise ConfigError(f"{str(error).rpartition('; ')[0]}{hint}") from error
 

@@ -14,11 +14,11 @@ from tests.agents.drone import make_drone_rollout
 CALM = torch.tensor(False)
 
 
-def batch(targets, told=None, alive=None):
+def batch(targets, predicted=None, alive=None):
     """Frames with these value targets."""
     rows = torch.as_tensor(targets, dtype=torch.float32).view(-1, 1)
-    told = torch.zeros_like(rows) if told is None else told
-    leaves = {"value_target": rows.clone(), "state_value": told}
+    predicted = torch.zeros_like(rows) if predicted is None else predicted
+    leaves = {"value_target": rows.clone(), "state_value": predicted}
     if alive is not None:
         leaves["alive"] = torch.tensor(alive).view(-1, 1)
     return TensorDict(leaves, [len(rows)])
@@ -71,7 +71,7 @@ def test_values_stay_what_they_were_when_statistics_move():
     followed(scale, batch(20.0 * torch.randn(99) + 400.0))
     features = torch.randn(30, 6)
     before = scale.values(last(features)).detach()
-    frames = batch(50.0 * torch.randn(30) - 200.0, told=before)
+    frames = batch(50.0 * torch.randn(30) - 200.0, predicted=before)
     followed(scale, frames, last=last)
     assert scale.moments()[0].item() < 390.0
     torch.testing.assert_close(scale.values(last(features)), before, rtol=1e-5, atol=1e-3)
@@ -82,7 +82,7 @@ def test_values_stay_what_they_were_when_statistics_move():
 def test_the_first_statistics_leave_the_critic_alone():
     scale, last = EmaValues(), nn.Linear(6, 1)
     weight, features = last.weight.detach().clone(), torch.randn(3, 6)
-    frames = batch([100.0, 300.0, 200.0], told=scale.values(last(features)).detach())
+    frames = batch([100.0, 300.0, 200.0], predicted=scale.values(last(features)).detach())
     followed(scale, frames, last=last)
     assert torch.equal(last.weight, weight)
     torch.testing.assert_close(frames["state_value"], last(features))
