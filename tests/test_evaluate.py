@@ -146,6 +146,7 @@ def test_a_scripted_policy_is_measured_and_written(evaluate, tmp_path):
         (["latest"], "Cannot read 'latest'; did you mean 'checkpoint=latest'?"),
         (["checkpoint=latest"], "error: no run below outputs has an intact checkpoint"),
         (["checkpoint=lastest"], "did you mean 'latest'?"),
+        (["checkpoint=latest"], "no run below outputs has an intact checkpoint; train first"),
         (["checkpoint=scripted:league"], "Unknown scripted policy 'league'; available: crank, "),
         (["checkpoint=scripted:greedy"], "'greedy' is at home in env=navigation"),
         (["checkpoint=scripted:crank", "num_episodes=0"], "change num_episodes"),

@@ -230,10 +230,10 @@ def _sentence(advised: Advice, sizes: Sequence[Size]) -> str:
 
 def _numbers(text: str) -> list[int]:
     """Return '256,1024' as numbers in ascending order, so that the last one has the highest peak memory."""
-    numbers = sorted({int(word) for word in text.split(",") if word})
-    if any(number < 1 for number in numbers):
+    words = [word for word in text.split(",") if word]
+    if not all(word.isdecimal() and int(word) for word in words):
         raise argparse.ArgumentTypeError(f"{text}; expected whole numbers of 1 or more")
-    return numbers
+    return sorted({int(word) for word in words})
 
 
 def _parser() -> argparse.ArgumentParser:

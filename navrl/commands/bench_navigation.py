@@ -21,7 +21,7 @@ from navrl.run.build import build_env
 from navrl.run.device import prepare_process
 from navrl.run.episodes import play, summarise
 from navrl.run.intervals import Interval
-from navrl.run.policies import SCRIPTED, build_policy, find_policy
+from navrl.run.policies import SCRIPTED, build_policy, find_policy, scripted_option
 from navrl.storage.files import to_json, write_atomically
 
 _PLANNERS = tuple(
@@ -70,6 +70,8 @@ def bench(options: argparse.Namespace) -> None:
         raise ConfigError(
             "no policy to fly; expected one or more; name a policy, or leave --no-planners out"
         )
+    for policy in options.positionals:
+        _check_name(policy, options)
     require_writable(options.json, "--json")
     prepare_process(options.threads)
     rows: list[Row] = []
@@ -83,6 +85,16 @@ def bench(options: argparse.Namespace) -> None:
     if options.json is not None:
         write_atomically(options.json, to_json(_record(options, rows), indent=2) + "\n")
         sys.stdout.write(f"wrote {options.json}\n")
+
+
+def _check_name(policy: str, options: argparse.Namespace) -> None:
+    """Raise about a policy that does not exist, before others fly for minutes."""
+    script = policy.removeprefix(SCRIPTED)
+    if script == policy:
+        overrides = [f"env={options.env}", *options.overrides]
+        find_policy(policy, device=options.device, overrides=overrides)
+    elif script != "random":
+        scripted_option("planner", script)
 
 
 def _rows(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
@@ -157,7 +169,10 @@ def _parser() -> argparse.ArgumentParser:
         "bench-navigation",
         "Fly planners and policies through the same held-out worlds and print their rates.",
         _EXAMPLES,
-        positional=("POLICY ...", "latest | best | a run | a checkpoint | scripted:random"),
+        positional=(
+            "POLICY ...",
+            "latest | best | a run | a checkpoint | scripted:<planner or random>",
+        ),
         settings=_SETTINGS,
         overrides="other options of the env, as for navrl train: world.count=2",
     )

@@ -37,6 +37,7 @@ from navrl.config.compose import (
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
+_SET = "; write key=value without --set"
 
 
 class _JobFailed(CompactHydraException):
@@ -134,6 +135,8 @@ def _refuse_flags(program: str, flags: Sequence[str], message: str) -> None:
     words = message.split()
     unknown = next((word.rstrip(":") for word in words if word.startswith("--")), "")
     hint = "" if unknown in flags else did_you_mean(unknown.partition("=")[0], flags)
+    if unknown == "--set":
+        hint = _SET
     raise ConfigError(f"{' '.join(words)}{hint} (see: {program} --help)")
 
 
@@ -184,6 +187,8 @@ def _refuse_arguments(config_name: str, flags: Sequence[str], message: str) -> N
     known = compose_all(config_name, ())
     if unknown in known or unknown in known.hydra.runtime.choices:
         hint = f"; write {unknown}=... without dashes"
+    elif unknown == "set":
+        hint = _SET
     elif "=" in words[-1]:
         hint = "; write flags such as -m before the first key=value"
     raise ConfigError(f"{' '.join(words)}{hint} (see: python -m navrl.{config_name} --help)")

@@ -28,7 +28,9 @@ def find(reference: str, outputs: Path) -> Path:
     if reference in (LATEST, BEST):
         found = _in_some_run(reference, outputs)
         if found is None:
-            raise CheckpointNotFound(f"no run below {outputs} has an intact checkpoint to resume")
+            raise CheckpointNotFound(
+                f"no run below {outputs} has an intact checkpoint; train first, or name a run or a file"
+            )
         return found
     for place in (Path(reference), outputs / reference):
         if reference and os.path.exists(place):

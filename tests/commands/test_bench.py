@@ -71,7 +71,7 @@ def test_advice_is_by_what_fits(sizes, budget_mb, expected):
     ("arguments", "complaint"),
     [
         (["--repeats", "0"], "--repeats = 0; expected a whole number, 1 or more"),
-        (["--sizes", "8,x"], "invalid"),
+        (["--sizes", "8,x"], "8,x; expected whole numbers of 1 or more"),
         (["--sizes", "0"], "expected whole numbers of 1 or more"),
         (["--json", "nowhere/at/all.json"], "expected a file in an existing folder"),
         ([*TINY, "agent.num_minibatches=5"], "change agent.num_minibatches"),

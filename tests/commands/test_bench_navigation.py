@@ -49,6 +49,14 @@ def test_mistakes_get_a_sentence(wrong, sentence, capsys):
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["nobody", "scripted:gredy", "scripted:crank"])
+def test_a_policy_that_does_not_exist_is_refused_before_others_fly(name, capsys):
+    assert main(["--no-planners", "scripted:greedy", name, *SMALL]) != 0
+    printed = capsys.readouterr()
+    assert name.removeprefix("scripted:") in printed.err
+    assert not printed.out
+
+
 def test_there_is_room_for_more_moving_obstacles_than_the_env_asks_for(tmp_path, capsys):
     file = tmp_path / "table.json"
     options = ("num_episodes=2", "shield=none", "moving=8,90")

@@ -45,6 +45,7 @@ def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="
         ),
         (["seed=1", "-m", "env=duel"], "write flags such as -m before"),
         (["--experiment", "demo"], "write experiment=... without dashes"),
+        (["--set", "seed=1"], "write key=value without --set"),
         (["--experimental-rerun", "x.pickle"], "--experimental-rerun is refused"),
         (["--config-dir", "/x"], "--config-dir '/x' is not a directory"),
         (["env.name=${nothing}"], "Interpolation key 'nothing' not found"),
