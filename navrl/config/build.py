@@ -95,9 +95,10 @@ def _call(
     open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     unknown = [name for name in arguments if name not in parameters and not open_ended]
     if unknown:
+        meant = did_you_mean(unknown[0], list(parameters))
         raise ConfigError(
             f"Unknown key '{path}.{unknown[0]}' for {target.__module__}.{target.__qualname__}"
-            f"{did_you_mean(unknown[0], list(parameters))}"
+            f"{meant or '; leave it out, or the experiment= or curriculum= that sets it'}"
         )
     _check_types(function, arguments, path)
     if partial:

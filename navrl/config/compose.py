@@ -179,7 +179,7 @@ def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[s
     homes = _homes(key, config_name) if "env" in groups else []
     if homes:
         return f"'{key}' is an option of env={', '.join(homes)}; choose another env, or leave {key}= out"
-    having = _options_with(key, config_name)
+    having = _options_with(key, config_name, env)
     if having:
         choices = f"{key.partition('.')[0]}={', '.join(having)}"
         choose = "choose one of them" if having[1:] else "choose it"
@@ -220,12 +220,17 @@ def _homes(group: str, config_name: str) -> list[str]:
     return [name for name in group_options("env") if _is_known(group, config_name, [f"env={name}"])]
 
 
-def _options_with(key: str, config_name: str) -> list[str]:
-    """Return the options of a key's group, such as collector for collector.threads, that have this key."""
+def _options_with(key: str, config_name: str, env: Sequence[str]) -> list[str]:
+    """Return the options of a key's group that have this key, in the chosen env.
+
+    As the options of collector for collector.threads.
+    """
     group = key.partition(".")[0]
     if config_name != "train" or "." not in key or not group_options(group):
         return []
-    return [name for name in group_options(group) if _is_known(key, "train", [f"{group}={name}"])]
+    return [
+        name for name in group_options(group) if _is_known(key, "train", [*env, f"{group}={name}"])
+    ]
 
 
 def _is_known(key: str, config_name: str, overrides: Sequence[str] = ()) -> bool:

@@ -133,3 +133,8 @@ def test_the_names_that_others_give_it_are_understood():
 def test_an_option_of_another_choice_names_that_choice(override, sentence):
     with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
         compose("train", [override])
+
+
+def test_an_option_that_no_world_has_is_compared_with_those_of_the_chosen_env():
+    with pytest.raises(ConfigError, match=r"'world\.path'; did you mean 'world\.map\.path'"):
+        compose("train", ["env=navigation", "world=file", "world.path=map.png"])

@@ -114,6 +114,7 @@ def test_a_checkpoints_configuration_builds_no_writers():
             {"num_env": 1},
             "Unknown key 'config.num_env' for navrl.envs.toy.Env; did you mean 'num_envs'",
         ),
+        ({"wings": 2}, "toy.Env; leave it out, or the experiment= or curriculum= that sets it"),
         ({"num_envs": "abc"}, "'config.num_envs' must be int, but got 'abc'"),
         ({"num_envs": True}, "'config.num_envs' must be int, but got True"),
         ({"num_envs": 0}, "num_envs = 0 must be at least 1"),
