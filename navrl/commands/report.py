@@ -105,7 +105,8 @@ def _runs_in(place: Path) -> list[Path]:
         raise ConfigError(
             f"{place} holds no metrics.jsonl; expected a run, or a folder with runs; name another"
         )
-    return sorted(found, key=lambda path: (path.parent, len(path.name), path.name))
+    runs = {path for path in found if not path.is_symlink()}  # outputs/latest is one of them again
+    return sorted(runs or found, key=lambda path: (path.parent, len(path.name), path.name))
 
 
 def _read(path: Path) -> _Record:

@@ -83,6 +83,13 @@ def test_several_runs_are_reported_where_one_is_named(tmp_path):
     assert (tmp_path / "report/report.html").is_file()
 
 
+def test_the_link_to_the_latest_run_is_not_a_second_run(tmp_path, capsys):
+    run = write_run(tmp_path / "outputs/alice_and_bob-hmasd/one")
+    (tmp_path / "outputs/latest").symlink_to(run)
+    assert main(["outputs"]) == 0
+    assert "(12 iterations)" in capsys.readouterr().out
+
+
 def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
     run = write_run(tmp_path / "run")
     for _ in range(2):
