@@ -12,7 +12,7 @@ PIP        := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -c co
 # `check` runs its parts in the order written, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup train train-sync test test-commands test-browser learn check format format-check lint types imports deps size conf bench clean
+.PHONY: help setup train train-sync test test-commands test-hostile test-browser learn check format format-check lint types imports deps size conf bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,9 @@ test: setup  ## fast tests
 
 test-commands: setup  ## every command of the README and other whole commands, as users run them
 	$(PY) -m pytest -q -m commands -n 2 --dist worksteal $(ARGS)
+
+test-hostile: setup  ## attacks: files of strangers, races, kills, signals
+	$(PY) -m pytest -q -m hostile tests/hostile -n 2 --dist worksteal $(ARGS)
 
 test-browser: setup  ## the replay page in headless Chromium (Debian: apt-get install chromium)
 	$(PY) -m pytest -q -m browser tests/browser $(ARGS)

@@ -16,6 +16,7 @@ from navrl.storage import container
 from navrl.storage.container import read
 from navrl.storage.header import MAGIC, MAX_HEADER_BYTES, MAX_TENSORS, CorruptFile
 
+pytestmark = pytest.mark.hostile
 MIB = 1 << 20
 
 
