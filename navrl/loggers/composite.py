@@ -12,6 +12,7 @@ from navrl.contracts import Logger
 from navrl.loggers.console import NO_WORDS, ConsoleLogger
 from navrl.loggers.jsonl import JsonlLogger
 from navrl.loggers.null import NullLogger
+from navrl.storage.files import UnsafePath
 
 _LOG = logging.getLogger(__name__)
 _RESERVED = {"iteration", "frames"}
@@ -147,10 +148,10 @@ class _Fence:
 def _open_mirror(
     factory: MirrorFactory, directory: Path, name: str, config: Mapping[str, Any]
 ) -> Logger:
-    """Return the mirror, or a NullLogger and a warning if the machine is at fault and not an option."""
+    """Return the mirror, or a NullLogger and a warning if the machine is at fault, not option or folder."""
     try:
         return factory(directory=directory, name=name, config=config)
-    except (ImportError, TypeError, ValueError):
+    except (ImportError, TypeError, ValueError, UnsafePath):
         raise
     except Exception as error:  # noqa: BLE001  (as above)
         text = f"{type(error).__name__}: {error}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from navrl.loggers.null import NullLogger
-from navrl.storage.files import to_json, write_atomically
+from navrl.storage.files import open_regular, parse_json, to_json, write_atomically
+
+_MOST_LINE_BYTES = 1 << 20  # a record has some kB
+_MOST_NAME = 200  # characters
+_MOST_FRAMES = 10**18  # as of a checkpoint
 
 
 class JsonlLogger(NullLogger):
@@ -24,7 +26,7 @@ class JsonlLogger(NullLogger):
     def __init__(self, *, directory: Path) -> None:
         self.path = directory / "metrics.jsonl"
         self._summary = directory / "summary.json"
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._waiting = b""
         self._size = 0
         self._keep_until(None)
@@ -73,33 +75,49 @@ class JsonlLogger(NullLogger):
 
         Rows after it were late metrics, which the resumed run computes again.
         """
-        end = 0
-        with self.path.open("rb") as file:
-            for line in file:
+        end = position = 0
+        with open(self._file, "rb", closefd=False) as file:
+            file.seek(0)
+            for length, line in _lines(file):
+                position += length
                 row = _parse(line)
                 if row is not None and frames is not None and row["frames"] > frames:
                     break
-                end = file.tell() if row is not None else end
+                end = position if row is not None else end
                 if row is not None and row["frames"] == frames:
                     break
         self._cut(end)
         self._size = end
 
     def _cut(self, size: int) -> None:
-        with contextlib.suppress(OSError):  # a device such as /dev/full cannot be cut
-            os.ftruncate(self._file, size)
+        os.ftruncate(self._file, size)
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, float]]:
     """Yield the records of a metrics.jsonl, also while it is written: a torn line is skipped.
 
-    A null becomes nan.
+    So is every line that is no record, and in a record what is no number or has a name that no metric has.
+    A null becomes nan, and so does a number that a float cannot hold.
     """
-    with path.open("rb") as file:
-        for line in file:
+    with open(open_regular(path, os.O_RDONLY), "rb") as file:
+        for _, line in _lines(file):
             row = _parse(line)
             if row is not None:
-                yield {key: _number(value) for key, value in row.items() if _is_number(value)}
+                yield {
+                    key: _number(value)
+                    for key, value in row.items()
+                    if (value is None or type(value) in (int, float)) and _is_name(key)
+                }
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield length and content of every line; a line that is too long for a record has no content."""
+    while line := file.readline(_MOST_LINE_BYTES):
+        length, part = len(line), line
+        while part and not part.endswith(b"\n"):  # too long, or the last one
+            part = file.readline(_MOST_LINE_BYTES)
+            length += len(part)
+        yield length, line if length == len(line) else b""
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
@@ -107,15 +125,21 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError:  # also what broken UTF-8 raises
         return None
-    return row if isinstance(row, dict) and isinstance(row.get("frames"), int) else None
+    if not isinstance(row, dict):
+        return None
+    place = (row.get("iteration"), row.get("frames"))
+    return row if all(type(at) is int and 0 <= at < _MOST_FRAMES for at in place) else None
 
 
-def _is_number(value: object) -> bool:
-    return value is None or isinstance(value, int | float)
+def _is_name(key: str) -> bool:
+    return len(key) <= _MOST_NAME and key.isprintable()
 
 
 def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+    try:
+        return value if value is not None and math.isfinite(value) else math.nan
+    except OverflowError:  # an int of more than 308 digits
+        return math.nan

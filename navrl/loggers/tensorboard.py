@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from navrl.loggers.null import NullLogger
+from navrl.storage.files import make_directory, require_contained
 
 
 class TensorBoardLogger(NullLogger):
@@ -23,6 +24,8 @@ class TensorBoardLogger(NullLogger):
                 "pip install 'navrl[tensorboard]'"
             )
         self._folder = directory / "tensorboard"
+        make_directory(self._folder)
+        require_contained(self._folder)
         self._flush_s = flush_s
         self._open(None)
 

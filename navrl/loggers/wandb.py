@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from navrl.loggers.null import NullLogger
+from navrl.storage.files import make_directory, read_text, require_contained, write_atomically
 
 if TYPE_CHECKING:
     import wandb
@@ -96,7 +97,7 @@ class WandbLogger(NullLogger):
     def _start(self, run_id: str) -> wandb.Run:
         if not re.fullmatch(r"[\w-]{1,64}", run_id):  # it becomes part of a path
             raise ValueError(f"wandb run id {run_id!r} must be letters, digits, _ and - only")
-        self._id_file.write_text(f"{run_id}\n", encoding="utf-8")
+        write_atomically(self._id_file, f"{run_id}\n")
         if self._mode != "online":
             return self._open(run_id, self._mode)
         import wandb
@@ -140,13 +141,16 @@ class WandbLogger(NullLogger):
         return run
 
     def _saved_id(self) -> str:
-        return self._id_file.read_text(encoding="utf-8").strip() if self._id_file.exists() else ""
+        return read_text(self._id_file).strip() if self._id_file.exists() else ""
 
 
 def _confine(root: Path, *, online: bool) -> None:
     """Point every folder wandb writes to into the run directory, before it is imported."""
     # never a folder called .wandb: wandb-core would write there and the Python half to wandb/
-    root.mkdir(parents=True, exist_ok=True)
+    make_directory(root)
+    require_contained(root)
+    # Where wandb looks for settings; those of a run from elsewhere could name folders to write to.
+    (root / "local" / "config" / "settings").unlink(missing_ok=True)
     folders = {
         "WANDB_DATA_DIR": "data",
         "WANDB_CACHE_DIR": "cache",

@@ -17,6 +17,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 from navrl.contracts import Note
+from navrl.storage.files import make_directory, replacing
 
 WINDOW = 100  # readings that percentiles are of
 
@@ -132,8 +133,9 @@ class TraceProfiler:
     def _write(self, found: Any) -> None:
         file, self._written = self._folder / "trace.json.gz", True
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            found.export_chrome_trace(str(file))
+            make_directory(self._folder)
+            with replacing(file) as temporary:
+                found.export_chrome_trace(str(temporary))
         except (OSError, RuntimeError) as error:  # a trace is not worth a training
             self._note(f"profile=true could not write {file}: {error}; training goes on")
             return
