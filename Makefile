@@ -12,7 +12,7 @@ PIP        := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -c co
 # `check` runs its parts in the order written, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup train train-sync test test-commands test-hostile test-browser learn check format format-check lint types imports deps size conf bench clean
+.PHONY: help setup train train-sync test test-commands test-hostile test-browser learn check format format-check lint types imports deps size conf audit sbom bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -80,6 +80,12 @@ types: setup  ## mypy
 
 conf: setup  ## the layout of the house, and every YAML option against its constructor
 	$(PY) -m pytest -q tests/architecture/test_house.py tests/architecture/test_conf.py
+
+audit: setup  ## pinned packages against known advisories; ARGS=--live fails unless the live service answers
+	$(PY) scripts/release.py audit $(ARGS)
+
+sbom: setup  ## dist/navrl-<version>.cdx.json: every pinned package with version, licence and purl
+	$(PY) scripts/release.py sbom
 
 bench: setup  ## where the time of a training run goes
 	$(PY) -m navrl.commands.bench $(ARGS)

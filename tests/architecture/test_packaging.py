@@ -40,10 +40,17 @@ def build(kind, directory):
     """The wheel or sdist of a clean copy of the checkout, built without a network."""
     source = directory / "source"
     source.mkdir()
-    for name in ("navrl", "conf", "scripts", "tests"):
+    for name in ("navrl", "conf", "release", "scripts", "tests"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt"):
+    for name in (
+        "pyproject.toml",
+        "README.md",
+        "SECURITY.md",
+        "LICENSE",
+        "Makefile",
+        "constraints.txt",
+    ):
         shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(directory)]
     subprocess.run(command, cwd=source, check=True, capture_output=True)
@@ -86,12 +93,21 @@ def test_a_wheel_brings_its_conf(tmp_path):
     assert {name.split("/")[0] for name in names} == {"navrl", "navrl-0.2.0.dist-info"}
 
 
+def test_a_wheel_of_the_same_source_has_the_same_bytes(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    first, second = build("wheel", tmp_path / "first"), build("wheel", tmp_path / "second")
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_an_sdist_holds_conf_once_and_no_leftovers(tmp_path):
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = archive.getnames()
     assert sum(name.endswith("/train.yaml") and "hydra" not in name for name in names) == 1
     tops = {name.split("/")[1] for name in names}
     assert tops <= {
-        *("navrl", "conf", "scripts", "tests", "Makefile", "constraints.txt"),
+        *("navrl", "conf", "release", "scripts", "tests", "Makefile", "constraints.txt"),
+        "SECURITY.md",
         *("LICENSE", "README.md", "pyproject.toml", "PKG-INFO", ".gitignore"),
     }
