@@ -13,6 +13,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from navrl.collectors.sync import CollectorOptions, SyncCollector
+from navrl.storage.schema import check, exactly, whole
 
 
 class PipelinedCollector(SyncCollector):
@@ -100,10 +101,22 @@ class PipelinedCollector(SyncCollector):
         super().load_runtime_state(runtime)
         ahead = runtime.get("ahead")
         if ahead is not None:
+            self._check_ahead(ahead)
             self._final_rollout.update_(TensorDict(ahead["frames"], self._final_rollout.batch_size))
             rollout = self._final_rollout.copy()
             self._ready = rollout.set_non_tensor("policy_version", ahead["policy_version"])
             self._frames += rollout.numel()
+
+    def _check_ahead(self, ahead: Any) -> None:
+        """Raise CheckpointMismatch unless this is a rollout of the learner's version or the one before."""
+        newest = getattr(self._learner, "version", 0)
+        frames = self._final_rollout.exclude("policy_version").to_dict()
+        version = whole(max(0, newest - 1), newest)
+        check(ahead, {"frames": frames, "policy_version": version}, "collector/ahead")
+        rollout = TensorDict(ahead["frames"], self._final_rollout.batch_size)
+        action, spec = rollout.get(self.env.action_key), self.env.action_spec
+        known = all(spec.is_in(step) for step in action.unbind(1))
+        check(known, exactly(True), "collector/ahead/frames, whether the env has its actions")
 
     def shutdown(self, *args: Any, **kwargs: Any) -> None:
         """Close the env; the thread is idle."""

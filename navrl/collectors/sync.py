@@ -1,7 +1,7 @@
 """collector=sync: TorchRL's Collector, configured so that a step costs no host synchronisation."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 from tensordict import TensorDict, TensorDictBase
@@ -10,6 +10,7 @@ from torchrl.data import Composite
 from torchrl.envs import EnvBase
 
 from navrl.config.checks import require_whole
+from navrl.storage.schema import Having, check
 
 
 class CollectorOptions(TypedDict):
@@ -56,14 +57,36 @@ class SyncCollector(Collector):
         """Return no metrics: this collector has no costs of its own."""
         return {}
 
+    def _carrier_schema(self) -> Having:
+        """Return what a frame to load is compared with; a policy with memory has written more into it."""
+        written = self._final_rollout[:, 0].exclude("next").to_dict()
+        if hasattr(self.policy, "memory_schema"):
+            written |= self.policy.memory_schema(self.env.batch_size.numel())
+        return _grown(self._carrier.exclude("next").to_dict(), written)
+
     def runtime_state(self) -> dict[str, Any]:
         """Return the frame that the next step starts from; with the env's state, collection is bit-exact."""
         return {"carrier": self._carrier.exclude("next").to_dict()}
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """Restore what runtime_state returned."""
+        check(runtime, Having({"carrier": self._carrier_schema()}), "collector")
         shape, device = self.env.batch_size, self.env.device
         self._carrier = TensorDict(runtime["carrier"], batch_size=shape, device=device)
         for name, spec in self.env.observation_spec.items():
             if isinstance(spec, Composite):  # a group of agents has their axis
                 self._carrier.get(name).batch_size = spec.shape
+
+
+def _grown(fresh: Mapping[str, Any], written: Mapping[str, Any]) -> Having:
+    """Return the schema of a nested frame to which entries may have been added."""
+    needed = {
+        name: _grown(value, written.get(name, {})) if isinstance(value, dict) else value
+        for name, value in fresh.items()
+    }
+    added = {
+        name: _grown({}, value) if isinstance(value, dict) else value
+        for name, value in written.items()
+        if name not in fresh
+    }
+    return Having(needed, added, others=False)

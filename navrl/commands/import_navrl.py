@@ -19,9 +19,10 @@ from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser
 from navrl.config.compose import compose, dotted_items, from_json, to_json
 from navrl.run.build import build_agent, build_env, load_agent
-from navrl.storage.checkpoint import load, write_state
+from navrl.storage.checkpoint import load_policy_state, write_state
 from navrl.storage.files import write_atomically
 from navrl.storage.find import OUTPUTS, find
+from navrl.storage.schema import check_finite
 
 _EXAMPLES = """  navrl import-navrl navrl_checkpoint.pt
   navrl evaluate checkpoint=navrl_checkpoint.ckpt
@@ -99,7 +100,7 @@ def _import(source: Path, output: Path) -> None:
 
 
 def _export(source: Path, output: Path) -> None:
-    state = load(source)
+    state = load_policy_state(source)
     config, plain = from_json(state["config"]), _config()
     options, published_options = (
         dict(dotted_items(to_json(settings))) for settings in (config, plain)
@@ -184,9 +185,6 @@ def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], o
             for name, tensor in wanted.items()
             if name in found and _kind(found[name]) != _kind(tensor)
         ],
-        "holds numbers that are not finite in": [
-            name for name in wanted if name in found and not bool(found[name].isfinite().all())
-        ],
     }
     for fault, names in faults.items():
         if names:
@@ -195,6 +193,7 @@ def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], o
                 f"{origin} {fault} {', '.join(names[:_NAMED])}{more}; expected the network that NavRL "
                 "publishes; name another file"
             )
+    check_finite(found, origin)
 
 
 def _kind(tensor: Tensor) -> str:

@@ -75,9 +75,9 @@ class NamedStages:
     def saved_stage(self, state: Mapping[str, Any]) -> int:
         """Return the stage in a checkpoint's state, or raise ConfigError if there is none of its name."""
         saved = state.get("stage")  # None: saved without a curriculum
-        if saved not in self.names:
+        if not isinstance(saved, str) or saved not in self.names:
             raise ConfigError(
-                f"the checkpoint is in {self.noun} {saved!r}; expected one of {', '.join(self.names)}; "
+                f"the checkpoint is in {self.noun} {saved!r:.60}; expected one of {', '.join(self.names)}; "
                 "continue with the curriculum it was saved with"
             )
         return self.names.index(saved)

@@ -13,6 +13,7 @@ from navrl.contracts import LessonEnv, Note
 from navrl.curriculum.base import STAGE, NamedStages
 from navrl.curriculum.gate import Gate, is_number, require_known, require_mapping
 from navrl.selfplay.league import SelfPlay
+from navrl.storage.schema import ANYTHING, Named, check, whole
 
 Measure = Callable[[Any], dict[str, float]]  # means over the held-out episodes of an env
 
@@ -181,6 +182,9 @@ class Lessons(NamedStages):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict returned."""
         stage = self.saved_stage(state)
+        expected = {"stage": "", "old_stage": whole(0, len(self.names) - 1), "frames": whole()}
+        expected |= {"spent": Named(whole()), "league": ANYTHING}  # which checks itself
+        check(state, expected, "curriculum")
         self.old_stage, self.frames = state["old_stage"], state["frames"]
         self.spent = [state["spent"].get(name, 0) for name in self.names]
         self._begin(stage)

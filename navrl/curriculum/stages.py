@@ -9,6 +9,7 @@ from navrl.config.checks import require, require_number, require_whole
 from navrl.contracts import Note, StagedEnv
 from navrl.curriculum.base import STAGE, NamedStages
 from navrl.envs.navigation.worlds.pool import Difficulty
+from navrl.storage.schema import Rule, check, whole
 
 
 class Stages(NamedStages):
@@ -88,5 +89,8 @@ class Stages(NamedStages):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict returned."""
-        self._begin(self.saved_stage(state))
+        stage = self.saved_stage(state)
+        rate = Rule("a rate from 0 to 1", lambda value: type(value) is float and 0 <= value <= 1)
+        check(state, {"stage": "", "seen": whole(), "rate": rate}, "curriculum")
+        self._begin(stage)
         self.seen, self.rate = state["seen"], state["rate"]

@@ -24,11 +24,15 @@ from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
 from navrl.run.device import enough_memory, pick_device, prepare_process
 from navrl.run.episodes import play
-from navrl.storage.checkpoint import check_fits, load
+from navrl.storage.checkpoint import load_policy_state
 from navrl.storage.find import OUTPUTS, find
+from navrl.storage.schema import TENSOR, Having, Named, check, check_finite, check_fits, loading
 
 if TYPE_CHECKING:
     from navrl.run.plan import Plan
+
+
+_NETWORKS = ("policy", "critic")
 
 
 class Parts(NamedTuple):
@@ -70,16 +74,27 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
     """Build the collector, which begins episodes of the curriculum's stage or continues the saved ones."""
     cfg, saved = plan.cfg, plan.saved
     if saved is not None and not plan.keeps_episodes:
-        curriculum.load_state_dict(saved["curriculum"])
+        with loading(plan.origin):
+            curriculum.load_state_dict(saved["curriculum"])
         env.set_seed(cfg.seed)
     frames = (plan.total - plan.done) * cfg.num_envs * cfg.rollout_steps
     collector = build_collector(cfg, env, agent, total_frames=frames)
     if saved is not None and plan.keeps_episodes:
-        with plan.explained_misfits():
-            env.load_runtime_state(saved["env"])
-        curriculum.load_state_dict(saved["curriculum"])
-        collector.load_runtime_state(saved["collector"])
+        with loading(plan.origin):
+            load_episodes(Parts(env, agent, collector, curriculum), saved, plan.explained_misfits)
     return collector
+
+
+def load_episodes(
+    parts: Parts,
+    saved: Mapping[str, Any],
+    explained: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> None:
+    """Continue the saved episodes; `explained` is entered where they may not fit the env."""
+    with explained():
+        parts.env.load_runtime_state(saved["env"])
+    parts.curriculum.load_state_dict(saved["curriculum"])
+    parts.collector.load_runtime_state(saved["collector"])
 
 
 def build_env(
@@ -134,15 +149,25 @@ def load_policy(
     policy = build_agent(cfg, env, num_iterations=1).policy
     weights = state["agent"]["policy"]
     check_fits(policy.state_dict(), weights, origin)
+    check_finite(weights, origin)
     policy.load_state_dict(weights)
     return policy
 
 
 def load_agent(agent: Agent, state: Mapping[str, Any], origin: str) -> None:
-    """Load the saved state into the agent, once every name and shape was compared."""
-    for name in ("policy", "critic"):
-        check_fits(getattr(agent, name).state_dict(), state["agent"][name], origin)
-    agent.load_state_dict(state["agent"])
+    """Load the saved state into the agent, once everything in it was compared."""
+    saved = state["agent"]
+    with loading(origin):
+        check(saved, Having({name: Named(TENSOR) for name in _NETWORKS}), "agent")
+    for name in _NETWORKS:
+        check_fits(getattr(agent, name).state_dict(), saved[name], origin)
+    check_finite(saved, origin)
+    with loading(origin):
+        for number, request in enumerate(state.get("evaluations", [])):
+            place = f"evaluations/{number}/weights"
+            check(request["weights"], dict(agent.policy.state_dict()), place)
+            check_finite(request["weights"], place)
+        agent.load_state_dict(saved)
 
 
 def allow_lag(cfg: DictConfig, agent: Agent) -> None:
@@ -179,7 +204,8 @@ def install_opponent(env: Env) -> None:
         return
     opponent = env.opponent
     with _errors_of_opponent(opponent.checkpoint), torch.random.fork_rng(devices=[]):
-        state = load(find(opponent.checkpoint, OUTPUTS))
+        path = find(opponent.checkpoint, OUTPUTS)
+        state = load_policy_state(path)
         cfg = from_json(state["config"])
         if cfg.env.name != env.name:
             raise ConfigError(f"it is a run of env={cfg.env.name}, not {env.name}")
@@ -192,7 +218,7 @@ def install_opponent(env: Env) -> None:
             cfg.opponent = group_option("opponent", "straight")  # specs need an env with any
             cfg.device = str(env.device)
         own_env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
-        policy: Any = load_policy(cfg, state, own_env)
+        policy: Any = load_policy(cfg, state, own_env, str(path))
         adapter = PolicyAdapter(
             observation=build(cfg.env.observation, from_checkpoint=True),
             action=build(cfg.env.action, from_checkpoint=True),

@@ -24,10 +24,19 @@ from navrl.envs.core.compiling import compilations
 from navrl.run import messages
 from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS
-from navrl.storage.checkpoint import checkpoint_files, load
+from navrl.run.random_state import check_rng_state
+from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
 from navrl.storage.find import OUTPUTS, find
+from navrl.storage.schema import ANYTHING, TENSOR, Each, Having, Named, check, loading, whole
 
 AUTO = "auto"
+_PARTS = {
+    **dict.fromkeys(("agent", "env", "collector", "curriculum"), Named(ANYTHING)),
+    "loggers": Named(Named(ANYTHING)),
+    "evaluations": Each(
+        {"iteration": whole(), "frames": whole(), "version": whole(), "weights": Named(TENSOR)}
+    ),
+}
 _SAVED = (
     *("agent", "env", "collector", "curriculum", "loggers", "rng"),
     *("iteration", "frames", "config", "choices"),
@@ -158,13 +167,23 @@ def remove_if_empty(path: Path) -> None:
 def _load_run(checkpoint: Path) -> dict[str, Any]:
     """Return the state of a run, or raise if something that continuing needs is missing."""
     saved = load(checkpoint)
+    check_run_state(saved, str(checkpoint))
+    return saved
+
+
+def check_run_state(saved: dict[str, Any], origin: str) -> None:
+    """Raise unless the state is that of a run; env, agent and the like check their own parts of it."""
     missing = [name for name in _SAVED if name not in saved]
     if missing:
         raise ConfigError(
-            f"{checkpoint} holds no {', '.join(missing)}; expected a run of this version of navrl; start a "
+            f"{origin} holds no {', '.join(missing)}; expected a run of this version of navrl; start a "
             "new run without resume="
         )
-    return saved
+    check_policy_state(saved, origin)
+    with loading(origin):
+        check(saved, Having({"config": Having({"num_envs": whole(1)})}, _PARTS), "checkpoint")
+        check(saved["frames"], whole(saved["iteration"]), "frames")
+        check_rng_state(saved["rng"], "rng")
 
 
 def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int, int]:

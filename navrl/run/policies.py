@@ -21,7 +21,7 @@ from navrl.config.compose import (
 from navrl.contracts import Env, Policy, ScriptedEnv
 from navrl.run.build import load_policy, resolve_opponent
 from navrl.run.evaluation import evaluation_config
-from navrl.storage.checkpoint import BEST, LATEST, load
+from navrl.storage.checkpoint import BEST, LATEST, load_policy_state
 from navrl.storage.find import OUTPUTS, find
 
 SCRIPTED = "scripted:"
@@ -51,7 +51,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
         label, (config, choices) = name, _composed(overrides)
     else:
         path = _find(name)
-        state, label = load(path), str(path)
+        state, label = load_policy_state(path), str(path)
         own = from_json(state["config"])
         if envs:
             config, choices = _composed(overrides)
@@ -74,7 +74,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
 def build_policy(name: str, config: DictConfig, state: dict[str, Any] | None, env: Env) -> Policy:
     """Build the policy that find_policy found for `env`."""
     if state is not None:
-        return load_policy(config, state, env)
+        return load_policy(config, state, env, name)
     script = name[len(SCRIPTED) :]
     if script == "random":
         return RandomPolicy(env=env)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import numpy as np
-import torch
 from omegaconf import OmegaConf
 
 from navrl.config.compose import build, to_json
@@ -23,6 +20,7 @@ from navrl.run.device import enough_memory
 from navrl.run.directory import RunDirectory
 from navrl.run.evaluation import Evaluations, evaluations_of
 from navrl.run.plan import AUTO, Plan
+from navrl.run.random_state import rng_state, set_rng_state
 from navrl.storage.saver import SaveFailed
 
 
@@ -156,44 +154,3 @@ def _restore(plan: Plan, records: Records) -> None:
         records.evaluations.load_state_dict(saved.get("evaluations", []), records.note)
         set_rng_state(saved["rng"])  # last: building everything drew random numbers
     records.run.frames = plan.frames
-
-
-def rng_state() -> dict[str, Any]:
-    """Return the states of Python's `random`, numpy's, torch's on the CPU and on every CUDA device."""
-    version, words, gauss_next = random.getstate()
-    return {
-        "python": {
-            "version": version,
-            "words": torch.tensor(words, dtype=torch.int64),  # (625,) each below 2^32
-            "gauss_next": gauss_next,
-        },
-        "numpy": _numpy_state(),
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-
-
-def set_rng_state(state: Mapping[str, Any]) -> None:
-    """Restore the states that `rng_state` returned; call it last, everything before may draw numbers."""
-    python = state["python"]
-    random.setstate((python["version"], tuple(python["words"].tolist()), python["gauss_next"]))
-    numpy = dict(state["numpy"])
-    words = numpy.pop("words").numpy().astype(np.uint32)
-    np.random.set_state({**numpy, "state": {"key": words, "pos": numpy.pop("position")}})
-    torch.set_rng_state(state["torch"])
-    # A run may resume on a machine with fewer devices: states without a device are dropped.
-    devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    for device, cuda_state in zip(range(devices), state["cuda"], strict=False):
-        torch.cuda.set_rng_state(cuda_state, device)
-
-
-def _numpy_state() -> dict[str, Any]:
-    """Return the state of numpy's global generator, from which libraries and users may draw."""
-    found = np.random.get_state(legacy=False)
-    return {
-        "bit_generator": found["bit_generator"],
-        "words": torch.from_numpy(found["state"]["key"].astype(np.int64)),  # (624,)
-        "position": int(found["state"]["pos"]),
-        "has_gauss": int(found["has_gauss"]),
-        "gauss": float(found["gauss"]),
-    }

@@ -13,13 +13,17 @@ from torch import Tensor
 from navrl.config.checks import ConfigError, require, require_number, require_whole
 from navrl.envs.combat.opponents.frozen import check_playable
 from navrl.envs.combat.opponents.league import Block, League
-from navrl.selfplay.payoff import Payoff, Record
+from navrl.selfplay.payoff import Payoff, Record, check_results
 from navrl.selfplay.ratings import Elo, Result
+from navrl.storage.schema import ANYTHING, Each, Having, Named, check, exactly, numbers, whole
 
 LEARNER = "learner"
 _TAG = 1000  # of the first snapshot; smaller numbers are scripts
 _ROUNDING = 1e-9  # that may be added to shares which should sum to 1
 _OPTION = "curriculum.self_play"
+_PLACE = "curriculum/league"  # in a checkpoint
+_NAME, _SNAPSHOT = "snapshot", r"snapshot\d{3,9}"
+_MOST_MADE = 10**9  # so that tags fit their tensor
 
 
 class SelfPlay:
@@ -116,13 +120,13 @@ class SelfPlay:
 
     def _name(self, tag: int) -> str | None:
         if tag >= _TAG:
-            name = f"snapshot{tag - _TAG:03d}"
+            name = f"{_NAME}{tag - _TAG:03d}"
             return name if name in self.snapshots else None
         return self.scripts[tag] if 0 <= tag < len(self.scripts) else None
 
     def _take(self, frames: int) -> None:
         """Add a copy of the policy to the pool, in place of the oldest one if it is full."""
-        name = f"snapshot{self.made:03d}"
+        name = f"{_NAME}{self.made:03d}"
         weights = self._agent.policy.state_dict()
         self.snapshots[name] = {key: value.detach().clone() for key, value in weights.items()}
         self.payoff.add(name)
@@ -163,7 +167,7 @@ class SelfPlay:
         blocks = []
         for seat, name in enumerate(names):
             self._policies[seat].load_state_dict(self.snapshots[name])
-            tag = _TAG + int(name.removeprefix("snapshot"))
+            tag = _TAG + _number(name)
             if edges[seat] < edges[seat + 1]:
                 blocks.append(Block(edges[seat], edges[seat + 1], self._policies[seat], tag))
         self._pilot.assign(blocks)
@@ -211,6 +215,7 @@ class SelfPlay:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict returned."""
+        self._check(state)
         unknown = set(self.scripts) - set(state["payoff"]["players"])
         if unknown:
             raise ConfigError(
@@ -224,6 +229,34 @@ class SelfPlay:
         self.next_frames = state["next_frames"]
         self._deal(state["seated"][: len(self._policies)])
         self._pilot.load_state_dict(state["pilot"])
+
+    def _check(self, state: Any) -> None:
+        """Raise CheckpointMismatch unless the state is of a league of policies like the learner's."""
+        weights = dict(self._agent.policy.state_dict())
+        expected = {
+            "snapshots": Named(weights, _SNAPSHOT),
+            "payoff": ANYTHING,  # which checks itself
+            "elo": Named(0.0),
+            "made": whole(most=_MOST_MADE),
+            "rollouts": whole(),
+            "next_frames": whole(),
+            "seated": Each(""),
+            "pilot": {"changes": numbers(torch.int32, [None])},
+        }
+        check(state, expected, _PLACE)
+        check_results(state["payoff"], f"{_PLACE}/payoff")
+        names = list(state["snapshots"])
+        most = max((_number(name) for name in names), default=-1)
+        rated = dict.fromkeys((LEARNER, *state["payoff"]["players"]), 0.0)
+        check(state["made"], whole(most + 1), f"{_PLACE}/made")
+        check(state["seated"], Each(exactly(*names)), f"{_PLACE}/seated")
+        check(state["elo"], Having(rated), f"{_PLACE}/elo")
+        absent = [name for name in (LEARNER, *names) if name not in state["payoff"]["players"]]
+        check(absent, [], f"{_PLACE}/payoff/players, of which {absent[:1]} is absent, the rest")
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(_NAME))
 
 
 def pfsp_weights(scores: Sequence[float], power: float = 2.0) -> list[float]:

@@ -7,23 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from navrl.config.checks import ConfigError
-from navrl.selfplay.payoff import Payoff
+from navrl.selfplay.payoff import Payoff, check_results
 from navrl.selfplay.ratings import Rating, bradley_terry, cycles
 from navrl.storage.checkpoint import load
+from navrl.storage.schema import loading
 
 _LEAST_GAMES = 10
 
 
 def load_league(path: Path, name: str) -> Payoff:
     """Return the payoff matrix in a checkpoint of the run that the user called `name`."""
-    found: Any = load(path).get("curriculum") or {}
-    if "league" not in found:
+    with loading(str(path)):
+        return league_of(load(path), name)
+
+
+def league_of(state: dict[str, Any], name: str) -> Payoff:
+    """Return the payoff matrix in the state of a run."""
+    found = state.get("curriculum")
+    league = found.get("league") if isinstance(found, dict) else None
+    if not isinstance(league, dict):
         raise ConfigError(
             f"league = {name}: the run has no league; expected one trained with curriculum=league or "
             "curriculum=cold_start; change league"
         )
+    check_results(league.get("payoff"), "curriculum/league/payoff")
     payoff = Payoff()
-    payoff.load_state_dict(found["league"]["payoff"])
+    payoff.load_state_dict(league["payoff"])
     if not any(map(payoff.games, payoff.players)):
         raise ConfigError(
             f"league = {name}: no games yet; expected a run that has reached its league; "

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from navrl.storage.schema import Each, check, exactly, whole
+
 _GAP = "  "  # between the columns of a table
 _SHORTEST_NAME = 8
+_MOST_PLAYERS = 2000  # tables and ratings take time with their square
 
 
 class Record(NamedTuple):
@@ -144,6 +147,16 @@ class Payoff:
         for player in players:
             if player not in self._players:
                 raise ValueError(f"player {player!r} is unknown; expected one of {self._players}")
+
+
+def check_results(state: Any, place: str) -> None:
+    """Raise CheckpointMismatch unless Payoff.load_state_dict can restore the state."""
+    games = Each(["", "", whole(), whole(), whole()])
+    check(state, {"players": Each(""), "games": games}, place)
+    players = state["players"]
+    check(len(players), whole(most=_MOST_PLAYERS), f"{place}/players, their number")
+    for number, game in enumerate(state["games"]):
+        check(game[:2], [exactly(*players)] * 2, f"{place}/games/{number}")
 
 
 def _short(name: str, length: int) -> str:

@@ -17,15 +17,23 @@ from torch import Tensor
 from navrl.storage import container, tree
 from navrl.storage.files import write_atomically
 from navrl.storage.header import CorruptFile, ForeignFile
+from navrl.storage.schema import (
+    ANYTHING,
+    TENSOR,
+    Each,
+    Either,
+    Having,
+    Named,
+    check,
+    loading,
+    text,
+    whole,
+)
 
 LATEST = "latest"
 BEST = "best"
 _KIND = "checkpoint"
 _STEP = re.compile(r"step_(\d{12,18})\.ckpt")
-
-
-class CheckpointMismatch(ValueError):  # noqa: N818 (the name is clear without a suffix)
-    """An intact checkpoint that belongs to another model."""
 
 
 class CheckpointInfo(NamedTuple):
@@ -82,6 +90,30 @@ def load(path: Path) -> dict[str, Any]:
     """Return the state saved in `path`: fresh CPU tensors, a tuple for every NamedTuple."""
     state, *_ = _read(Path(path))
     return state
+
+
+_TEXT = text(".*", "a string")
+# The parts of a checkpoint that commands use, besides the weights of the policy.
+_POLICY = {
+    "agent": Having({"policy": Named(TENSOR)}),
+    "config": Named(ANYTHING),
+    "choices": Named(Either(None, Either(_TEXT, Each(_TEXT)))),
+    "frames": whole(),
+    "iteration": whole(),
+}
+
+
+def load_policy_state(path: Path) -> dict[str, Any]:
+    """Return the state in a checkpoint of a run or in an exported policy, once its parts were checked."""
+    state = load(path)
+    check_policy_state(state, str(path))
+    return state
+
+
+def check_policy_state(state: Any, origin: str) -> None:
+    """Raise CheckpointMismatch unless the state holds a policy, and where it comes from."""
+    with loading(origin):
+        check(state, Having(_POLICY), "checkpoint")
 
 
 def verify(path: Path, threads: int | None = None) -> CheckpointInfo:
@@ -146,28 +178,3 @@ def checkpoint_files(directory: Path) -> list[Path]:
 def write_pointer(directory: Path, pointer: str, name: str, sha256: str) -> None:
     """Let the pointer file name one checkpoint."""
     write_atomically(directory / pointer, json.dumps({"file": name, "sha256": sha256}) + "\n")
-
-
-def check_fits(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], source: str) -> None:
-    """Raise CheckpointMismatch unless names, shapes and dtypes agree; `source` names the file."""
-    misfits = [_misfit(name, tensor, found, source) for name, tensor in expected.items()]
-    strangers = [name for name in found if name not in expected]
-    misfits += [f"{name!r} is in {source} but not in the model" for name in strangers]
-    faults = [misfit for misfit in misfits if misfit]
-    if faults:
-        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise CheckpointMismatch(
-            f"checkpoint does not fit: {faults[0]}{others}; use the same env and agent options"
-        )
-
-
-def _misfit(name: str, tensor: Tensor, found: Mapping[str, Tensor], source: str) -> str | None:
-    if name not in found:
-        return f"{name!r} is in the model but not in {source}"
-    loaded = found[name]
-    if loaded.shape != tensor.shape:
-        shapes = tuple(loaded.shape), tuple(tensor.shape)
-        return f"{name!r} has shape {shapes[0]} in {source} and {shapes[1]} in the model"
-    if loaded.dtype != tensor.dtype:
-        return f"{name!r} has dtype {loaded.dtype} in {source} and {tensor.dtype} in the model"
-    return None

@@ -207,6 +207,7 @@ def test_what_navrl_could_not_compute_is_not_exported(command, tmp_path, capsys,
 def test_a_network_of_another_size_is_not_exported(command, tmp_path, capsys):
     narrow = "agent.network.hidden_sizes=[256,128]"
     state, config = {"agent": make_agent(narrow).state_dict()}, configuration(narrow)
-    write_state(tmp_path / "x.ckpt", {**state, "config": to_json(config)}, frames=0, score=None)
+    state |= {"config": to_json(config), "choices": {}, "frames": 0, "iteration": 0}
+    write_state(tmp_path / "x.ckpt", state, frames=0, score=None)
     assert command(["--export", "x.ckpt"]) == 2
     assert "has another shape or dtype of feature_extractor.module.3" in capsys.readouterr().err

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from navrl.run.records import rng_state, set_rng_state
+from navrl.run.random_state import rng_state, set_rng_state
 from navrl.storage import container
-from navrl.storage.checkpoint import CheckpointMismatch, check_fits, load
+from navrl.storage.checkpoint import load
 from navrl.storage.find import CheckpointNotFound, find
 from navrl.storage.header import CorruptFile
 from navrl.storage.saver import CheckpointSaver
+from navrl.storage.schema import CheckpointMismatch, check_fits
 
 
 def make_saver(directory: Path) -> CheckpointSaver:

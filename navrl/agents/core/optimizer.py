@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from navrl.storage.schema import Having, exactly, numbers, whole
+
 Group = dict[str, Any]
 
 
@@ -37,8 +39,14 @@ class OneCallAdam(torch.optim.Adam):
                 state["step"] = count
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state of this or of torch's Adam, from a copy: torch would write into the original."""
-        super().load_state_dict(copy.deepcopy(state_dict))
+        """Restore the moments of this or of torch's Adam, from a copy: torch would write into the original.
+
+        Rates and all other numbers of the groups stay those of this object.
+        """
+        groups = self.state_dict()["param_groups"]
+        super().load_state_dict(
+            {"state": copy.deepcopy(state_dict["state"]), "param_groups": groups}
+        )
         self._share_counts()
 
     @torch.no_grad()
@@ -120,6 +128,22 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Return the moments of Adam and the number of iterations."""
         return {"optimizer": self.adam.state_dict(), "schedule": self.done}
+
+    def schema(self) -> dict[str, Any]:
+        """Return what a state to load is compared with: counts and moments of the same parameters."""
+        adam = self.adam.state_dict()
+        moments = {
+            number: {
+                "step": numbers(each["step"].dtype, [], least=0),
+                "exp_avg": each["exp_avg"],
+                "exp_avg_sq": numbers(each["exp_avg_sq"].dtype, each["exp_avg_sq"].shape, least=0),
+            }
+            for number, each in adam["state"].items()
+        }
+        groups = [
+            Having({"params": [exactly(n) for n in g["params"]]}) for g in adam["param_groups"]
+        ]
+        return {"optimizer": {"state": moments, "param_groups": groups}, "schedule": whole()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict returned; epsilon and learning rates are those of this object."""

@@ -49,6 +49,7 @@ from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.memory import check_chunks
 from navrl.agents.networks.team import TeamSpec, team_spec
 from navrl.config.checks import ConfigError
+from navrl.storage.schema import check
 
 _FOREVER = 2**31  # steps
 _EXTRA_KEYS = (STATE, *in_group(GROUP, "action_mask", ALIVE))  # read where an env has them
@@ -216,6 +217,8 @@ class HMASD:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict returned, for an agent of the same options."""
+        optimizers = {name: part.schema() for name, part in self.optimizers.items()}
+        check(state, self.state_dict() | {"optimizers": optimizers}, "agent")
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
         self.discriminators.load_state_dict(state["discriminators"])

@@ -1,7 +1,7 @@
 """The policy of a team with skills: it chooses new skills when a decision is due, and acts by them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
@@ -16,6 +16,7 @@ from navrl.agents.hmasd.low_level import Actor
 from navrl.agents.hmasd.rollout import INTERVAL, KEPT, RESET, ROLLOUT_START, SKILLS
 from navrl.agents.networks.distributions import ActionDistribution
 from navrl.agents.networks.memory import HIDDEN
+from navrl.storage.schema import Rule, numbers
 
 
 class SkillMemory(NamedTuple):
@@ -123,6 +124,17 @@ class HierarchicalPolicy(TensorDictModuleBase):
             tensordict.set(_HIDDEN, hidden)
             tensordict.set(("next", *_HIDDEN), after)
         return dist
+
+    def memory_schema(self, num_envs: int) -> dict[str, Any]:
+        """Return what memory in a checkpoint is compared with: skills that there are."""
+        counts = torch.tensor(self.coordinator.num_skills)
+        places = numbers(torch.int64, [num_envs, len(counts)], least=0)
+        chosen = Rule(
+            f"{places.expected}, below {counts.tolist()}",
+            lambda found: places.fits(found) and bool((found < counts).all()),
+        )
+        steps = numbers(torch.int64, [num_envs, 1], least=0)
+        return {SKILLS: {"chosen": chosen, "timer": steps, "stamp": steps}}
 
     def _memory(self, tensordict: TensorDictBase) -> SkillMemory:
         """Return the memory of the step before; zeros where there was none."""

@@ -29,6 +29,7 @@ from navrl.agents.ppo.update import (
     PPOLoss,
 )
 from navrl.config.checks import require_number
+from navrl.storage.schema import check
 
 MINIBATCH_KEYS = (
     *("observation", CENTRAL, "action_mask", "action", "action_log_prob", HIDDEN, ALIVE),
@@ -221,6 +222,8 @@ class PPO:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict of an agent with the same options returned."""
+        own = self.state_dict() | self.optimizer.schema() | {"lag": self.lag.schema()}
+        check({"lag": {}, **state}, own, "agent")
         self.policy.load_state_dict(state["policy"])
         self.critic.load_state_dict(state["critic"])
         self.optimizer.load_state_dict(state)

@@ -7,6 +7,7 @@ import torch
 from tensordict import TensorDictBase
 
 from navrl.agents.core.guards import require_version
+from navrl.storage.schema import ANYTHING, Either
 
 _STRIDE, _MOST_SEEDS = 1_000_003, 1 << 63  # of seeds from one version to the next
 
@@ -27,6 +28,10 @@ class NoLag:
     def state_dict(self) -> dict[str, Any]:
         """Return nothing."""
         return {}
+
+    def schema(self) -> Any:
+        """Return what a state to load is compared with: of a run that lagged it is not needed."""
+        return ANYTHING
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore nothing."""
@@ -62,6 +67,10 @@ class OneVersion(NoLag):
     def state_dict(self) -> dict[str, Any]:
         """Return the weights of the version before."""
         return {"policy": dict(self._former.state_dict()), "version": self._former.version}
+
+    def schema(self) -> Any:
+        """Return what a state to load is compared with: nothing, or a version before."""
+        return Either({}, self.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what state_dict returned; a state without lag has no version before."""

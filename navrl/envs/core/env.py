@@ -30,6 +30,7 @@ from navrl.envs.core import random, specs
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 from navrl.envs.core.rewards import Transition, WeightedReward, require_reads
+from navrl.storage.schema import Having, check, numbers
 
 
 class EnvOptions(TypedDict):
@@ -309,14 +310,21 @@ class BatchedEnv(EnvBase):
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """Restore what runtime_state returned, in an env of the same options."""
         own = pack(self._opening(torch.zeros_like(self._env_id), self._seed))
+        rows = [numbers(each.dtype, [None, None]) for each in own]
+        check(runtime, Having({"seed": self._seed, "world": rows}), "env")
         found = runtime["world"]
         if [rows.shape for rows in own] != [rows.shape for rows in found]:
             raise ValueError(
                 "the checkpoint's env state does not fit this env; expected the num_envs and env options "
                 f"it was saved with (num_envs = {found[-1].shape[-1]}); change num_envs or the env options"
             )
-        self._seed = runtime["seed"].to(self.device)
-        self._packed = tuple(rows.to(self.device) for rows in found)
+        check(found, list(own), "env/world")
+        packed = tuple(rows.to(self.device) for rows in found)
+        self.check_state(self._packing.unpack(packed).state)
+        self._seed, self._packed = runtime["seed"].to(self.device), packed
+
+    def check_state(self, state: Any) -> None:
+        """Raise CheckpointMismatch about indices in a loaded state that would lead nowhere."""
 
 
 def carry(carried: TensorDictBase, upcoming: TensorDict, opening: TensorDict) -> None:

@@ -27,6 +27,7 @@ from navrl.envs.navigation.sim.state import (
     to_world_frame,
 )
 from navrl.envs.navigation.worlds.pool import Difficulty, WorldPool
+from navrl.storage.schema import Having, check, numbers, whole
 
 _AXES = 3
 
@@ -171,9 +172,16 @@ class NavigationEnv(BatchedEnv):
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """Restore a runtime_state of an env with the same options."""
+        check(runtime, Having({"steps": whole(), "worlds": self.worlds.schema()}), "env")
         super().load_runtime_state(runtime)
         self._steps = runtime["steps"]
         self.worlds.load_state_dict(runtime["worlds"], self._seed)
+
+    def check_state(self, state: NavigationState) -> None:
+        """Raise CheckpointMismatch about drones in worlds that there are not."""
+        most = self.worlds.openings.stage.shape[0] - 1
+        world = numbers(state.world.dtype, state.world.shape, least=0, most=most)
+        check(state.world, world, "env/world, the world of each drone")
 
     def _restarted(self, world: World, mask: Tensor, seed: Tensor) -> World:
         """Reset the masked envs; with stale_scan they keep the last scan of the episode before."""

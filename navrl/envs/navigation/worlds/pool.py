@@ -29,6 +29,7 @@ from navrl.envs.navigation.sim.static_obstacles import (
     build_worlds,
 )
 from navrl.envs.navigation.worlds.routes import RandomRoutes, Routes
+from navrl.storage.schema import Each, whole
 
 
 class Difficulty(NamedTuple):
@@ -57,6 +58,7 @@ def spread(shares: Mapping[int, float], count: int) -> list[int]:
     return plan
 
 
+_MOST_GENERATIONS = 1 << 40
 _TRAINING, _HELD_OUT = 20, 21  # streams of the seed
 _AT_ONCE = 2048  # scans
 _REDRAWS = 8  # of a world with a crowded place; more would hide that the tables are too small
@@ -174,6 +176,13 @@ class WorldPool:
     def state_dict(self) -> list[dict[str, Any]]:
         """Return the recipes of the worlds."""
         return [recipe._asdict() for recipe in self._made]
+
+    def schema(self) -> Any:
+        """Return what a state to load is compared with: recipes of the stages that there are now."""
+        stages = (whole(0, len(self._stages) - 1),) * self.share
+        return Each(
+            {"generation": whole(0, _MOST_GENERATIONS), "stages": stages, "held_out": False}
+        )
 
     def load_state_dict(self, state: list[dict[str, Any]], seed: Tensor) -> None:
         """Make the worlds of these recipes again."""
