@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from navrl.config import compile_cache
 from navrl.run.environment import CORE_PACKAGES, cpu_model, package_version
 
 State = Literal["ok", "warn", "error"]
@@ -64,6 +65,7 @@ def examine(outputs: Path, constraints: Path) -> list[Check]:
         *check_torch(),
         check_bf16(_cpu_flags()),
         check_compiler(),
+        check_compile_cache(Path(os.environ[compile_cache.VARIABLE])),
         *check_conf(),
         check_viz(),
         check_disk(outputs),
@@ -216,6 +218,24 @@ def check_compiler() -> Check:
         return Check("c++ compiler", "ok", found)
     remedy = "install g++ (on Debian and Ubuntu: sudo apt-get install -y g++)"
     return Check("c++ compiler", "warn", "none; simulators run eager, which is slower", remedy)
+
+
+def check_compile_cache(folder: Path) -> Check:
+    """Report the folder of compiled code, its size, and whether others could put their own code there."""
+    name, chosen = "compile cache", folder != compile_cache.own_folder()
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    found = f"{folder}, {sum(file.stat().st_size for file in files) / 1e6:.0f} MB"
+    found += f", set by {compile_cache.VARIABLE}" if chosen and compile_cache.is_kept() else ""
+    remedy = f"set {compile_cache.VARIABLE} to a folder that only you can write to"
+    if not compile_cache.is_kept():
+        return Check(name, "warn", f"{found}, of this process alone", remedy)
+    try:
+        compile_cache.require_private(Path(os.path.realpath(folder)))
+    except FileNotFoundError:
+        return Check(name, "ok", f"{found}, not made yet")
+    except PermissionError as error:
+        return Check(name, "warn", f"{found}, not private: {error}", remedy)
+    return Check(name, "ok", f"{found}, private")
 
 
 def check_conf() -> list[Check]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from omegaconf import DictConfig
 
+from navrl.config.compile_cache import is_kept
 from navrl.envs.core.compiling import Compilation
 from navrl.run.status import has_finished
 
@@ -43,7 +44,8 @@ def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
         durations[compilation.name] = durations.get(compilation.name, 0.0) + compilation.seconds
     compiled = " and ".join(f"{name} in {duration:.1f} s" for name, duration in durations.items())
     cached = all(compilation.cached for compilation in compilations)
-    where = "kept by an earlier run" if cached else "now kept for later runs"
+    now = "now kept for later runs" if is_kept() else "not kept for later runs"
+    where = "kept by an earlier run" if cached else now
     return f"first iteration done after {seconds:.0f} s; compiled {compiled}, {where}"
 
 

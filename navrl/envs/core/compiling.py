@@ -96,6 +96,7 @@ class Compiled:
 
     def _first(self, *args: Any) -> Any:
         began, (hits, misses) = time.perf_counter(), _lookups()
+        _keep_together()
         try:
             compiler: Any = torch.compile  # its annotations lack isolate_recompiles
             function = compiler(
@@ -165,6 +166,20 @@ class CompiledGradients(Compiled):
 
     def _options(self) -> dict[str, Any]:
         return {**_PRODUCTS, **_GUARDS}
+
+
+@functools.cache
+def _keep_together() -> None:
+    """Let everything that torch's compiler keeps lie in the folder that `navrl.config.compile_cache` sets.
+
+    Precompiled headers and choices of padding lie in torch's default folder, whatever folder is set.
+    """
+    # Not at the top: a simulator that is not compiled needs no compiler, which takes a second to import.
+    from torch._inductor.runtime import cache_dir_utils, runtime_utils
+
+    modules: tuple[Any, ...] = (cache_dir_utils, runtime_utils)
+    for module in modules:
+        module.default_cache_dir = module.cache_dir
 
 
 def _lookups() -> tuple[int, int]:
