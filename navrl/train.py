@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import deque
 
@@ -22,14 +23,15 @@ from navrl.run.timers import profiler_for
 
 def train(cfg: DictConfig) -> float:
     """Run the command; return what sweeps compare: the final rate of env.objective, more is better."""
-    with removed_on_error():
-        if cfg.restarts:
-            return train_supervised(cfg)
-        plan = plan_run(cfg)
-        if plan is None:
-            return math.nan  # the run is complete
-        parts = build_parts(plan)
-    with open_records(plan, parts) as records:
+    with contextlib.ExitStack() as stack:
+        with removed_on_error():
+            if cfg.restarts:
+                return train_supervised(cfg)
+            plan = stack.enter_context(plan_run(cfg))
+            if plan is None:
+                return math.nan  # the run is complete
+            parts = build_parts(plan)
+        records = stack.enter_context(open_records(plan, parts))
         return fit(plan, parts, records)
 
 

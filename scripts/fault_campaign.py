@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/fault_campaign.py [--kills 1000] [--flips 10000] [--truncations 1000] ...
 
-Flipped bits, cut ends, full disks, limits on the size of files, killed savers and killed trainings.
+Flipped bits, cut ends, full disks, limits on the size of files, killed savers, killed trainings, races.
 """
 
 import random
@@ -18,6 +18,7 @@ from tensordict import TensorDict
 
 import fault_disk
 import fault_kills
+import fault_races
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.header import CorruptFile
 from navrl.storage.rollouts import RolloutStorage, load_rollout
@@ -162,6 +163,11 @@ def resumes(count: int, place: Path, seed: int) -> dict[str, tuple]:
     return {"training": fault_kills.kill_training(count, place, seed)}
 
 
+def races(count: int, place: Path, seed: int) -> dict[str, tuple]:
+    """Resume a run that ends at the same moment."""
+    return {"training": fault_races.race(count, place)}
+
+
 _LOSSES = ("unreadable", "damaged", "lost", "torn", "leftovers", "silent", "other", "stuck")
 PARTS = (
     Part("kills", 1000, kills, _LOSSES),
@@ -170,6 +176,7 @@ PARTS = (
     Part("full-disks", 200, full_disks, _LOSSES),
     Part("file-limits", 200, file_limits, _LOSSES),
     Part("resumes", 50, resumes, ("different_leaves", "different_rows")),
+    Part("races", 200, races, ("lost", "double", "wrong")),
 )
 
 

@@ -26,7 +26,7 @@ from navrl.storage.find import find
 from navrl.storage.saver import CheckpointSaver
 
 _TENSORS, _FLOATS = 4, 65_536  # 1 MB
-_RUN = (
+RUN = (
     *(
         "experiment=debug",
         "logger=none",
@@ -34,7 +34,7 @@ _RUN = (
         "eval_opponents=[]",
         "env.sim.tick_s=0.25",
     ),
-    *("checkpoint=async", "checkpoint.save_every=1", "resume=auto"),
+    *("checkpoint=async", "checkpoint.save_every=1"),
 )
 _UNTIMED = ("time/", "memory/", "saver/")
 _TIMEOUT_S = 120.0
@@ -190,7 +190,7 @@ def _child(run: Path, total: str, delay_s: float | None) -> int:
     if child == 0:
         code = 1
         try:
-            code = _train(run, total)
+            code = train(*RUN, "resume=auto", total, f"hydra.run.dir={run}")
         finally:
             os._exit(code)
     until = time.monotonic() + _TIMEOUT_S
@@ -205,9 +205,10 @@ def _child(run: Path, total: str, delay_s: float | None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _train(run: Path, total: str) -> int:
+def train(*words: str) -> int:
+    """Return the exit code of a training in this process."""
     GlobalHydra.instance().clear()
-    sys.argv = ["navrl", *_RUN, total, f"hydra.run.dir={run}"]
+    sys.argv = ["navrl", *words]
     try:
         navrl.train.main()
     except SystemExit as stopped:

@@ -1,35 +1,28 @@
-"""The run directory: lock, configuration, environment, and the link outputs/latest."""
+"""The run directory: configuration, environment, and the link outputs/latest."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from navrl.run.environment import describe_environment
+from navrl.run.lock import RunDirectoryError, RunLock, plain_errors
 from navrl.run.status import State, now, status_after, write_status
 from navrl.storage.files import to_json, write_atomically
 
 _LOG = logging.getLogger(__name__)
-_NO_LOCK_SUPPORT = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
-
-
-class RunDirectoryError(OSError):
-    """The run directory cannot be used; the message is one sentence for the user."""
 
 
 class RunDirectory:
-    """One run's folder: locked while open, described at the start, closed with a reason."""
+    """One run's folder, locked by its owner: described at the start, closed with a reason."""
 
     def __init__(
         self,
-        path: Path | str,
+        lock: RunLock,
         *,
         config: str,
         overrides: Sequence[str],
@@ -37,25 +30,18 @@ class RunDirectory:
         latest: Path | str | None,
         resumed_from: str | None,
     ) -> None:
-        self.path = Path(path)
+        self.path = lock.path
         self.frames = 0  # the loop keeps this current, so that a crash is recorded with its frame
-        self._state: State = "running"
-        self._lock = -1
-        with _plain_errors(self.path):
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
-            self._lock = _acquire(self.path / ".lock")
-            try:
-                self.resumed = (self.path / "config.yaml").exists()
-                if self.resumed and resumed_from is None:
-                    raise RunDirectoryError(
-                        f"{str(self.path)!r} holds a run already; go on with resume={self.path}, or "
-                        "choose another folder with hydra.run.dir=<folder>"
-                    )
-                self._describe(config, overrides, device, resumed_from)
-                self.set_status("running")
-            except BaseException:
-                self._release()
-                raise
+        self._state: State | None = None
+        with plain_errors(self.path):
+            self.checkpoints.mkdir(exist_ok=True)
+            self.resumed = (self.path / "config.yaml").exists()
+            if self.resumed and resumed_from is None:
+                raise RunDirectoryError(
+                    f"{str(self.path)!r} holds a run already; go on with resume={self.path}, or "
+                    "choose another folder with hydra.run.dir=<folder>"
+                )
+            self._describe(config, overrides, device, resumed_from)
         if latest is not None:
             _point(Path(latest), self.path)
 
@@ -69,33 +55,26 @@ class RunDirectory:
         self._state = state
         write_status(self.path, state, reason, self.frames if frames is None else frames)
 
-    def close(self) -> None:
-        """Release the lock; a run without any other end counts as finished."""
-        if self._lock < 0:
-            return
-        if self._state == "running":
-            self._settle("finished", "")
-        self._release()
-
     def __enter__(self) -> Self:
+        """Set the status to running; one that ends here, or later, does not keep that status."""
+        try:
+            with plain_errors(self.path):
+                self.set_status("running")
+        except BaseException as error:
+            self._settle(*status_after(error))
+            raise
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and self._state == "running":
-            self._settle(*status_after(error))
-        self.close()
+        """Set the status, unless the run has any other end already."""
+        if self._state == "running":
+            self._settle(*(("finished", "") if error is None else status_after(error)))
 
     def _settle(self, state: State, reason: str) -> None:
         try:
             self.set_status(state, reason=reason)
         except OSError as error:  # a full disk must not hide the error that ended the run
             _LOG.error("cannot write %s: %s", self.path / "status.json", error)
-
-    def _release(self) -> None:
-        if self._lock >= 0:
-            os.ftruncate(self._lock, 0)
-            os.close(self._lock)
-        self._lock = -1
 
     def _describe(
         self, config: str, overrides: Sequence[str], device: str, resumed_from: str | None
@@ -123,42 +102,6 @@ class RunDirectory:
 def _yaml_list(items: Sequence[str]) -> str:
     # a JSON string is a YAML string, so no YAML library is needed to quote it
     return "".join(f"- {json.dumps(item, ensure_ascii=False)}\n" for item in items) or "[]\n"
-
-
-@contextlib.contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except RunDirectoryError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise RunDirectoryError(
-            f"cannot write the run directory {str(path)!r}: {reason}; "
-            "choose a folder you can write to with hydra.run.dir=<folder>"
-        ) from error
-
-
-def _acquire(path: Path) -> int:
-    """Return a descriptor that holds the exclusive lock; the error names the pid that has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
-        os.close(descriptor)
-        raise RunDirectoryError(
-            f"the run directory {str(path.parent)!r} is in use by process {holder}; "
-            "wait for it to end or choose another folder"
-        ) from error
-    except OSError as error:
-        if error.errno not in _NO_LOCK_SUPPORT:
-            os.close(descriptor)
-            raise
-        _LOG.warning("%s cannot be locked here (%s); start one run per folder", path, error)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
 
 
 def _point(latest: Path, run: Path) -> None:

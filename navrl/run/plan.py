@@ -24,6 +24,7 @@ from navrl.envs.core.compiling import compilations
 from navrl.run import messages
 from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS
+from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
 from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
 from navrl.storage.find import OUTPUTS, find
@@ -55,7 +56,7 @@ class Plan(NamedTuple):
 
     cfg: DictConfig
     choices: dict[str, Any]  # the chosen option of every group
-    path: Path  # the run directory
+    lock: RunLock  # of the run directory
     overrides: list[str]  # of the command line
     saved: dict[str, Any] | None  # the state to continue from
     origin: str  # the file that holds it
@@ -63,6 +64,11 @@ class Plan(NamedTuple):
     total: int  # iterations of the whole run
     frames: int  # made before
     started: float = 0.0  # on time.monotonic's clock
+
+    @property
+    def path(self) -> Path:
+        """Return the run directory."""
+        return self.lock.path
 
     @property
     def total_frames(self) -> int:
@@ -115,29 +121,33 @@ class Plan(NamedTuple):
             ) from error
 
 
-def plan_run(cfg: DictConfig) -> Plan | None:
-    """Return the plan of this command's run, or None if resume=auto finds it complete."""
+@contextlib.contextmanager
+def plan_run(cfg: DictConfig) -> Iterator[Plan | None]:
+    """Plan this command's run, which is locked while open; None if resume=auto finds it complete."""
     started = time.monotonic()
     compilations.clear()  # of an earlier job in this process
     require_flag("profile", cfg.profile)
     hydra = HydraConfig.get()
     overrides, choices = list(hydra.overrides.task), dict(hydra.runtime.choices)
     automatic, saved = cfg.resume == AUTO, None
-    path, checkpoint, new = _origin(cfg, Path(hydra.runtime.output_dir), overrides)
-    if checkpoint is not None:
-        saved = _load_run(checkpoint)
-        cfg = resumed(saved["config"], saved["choices"], cfg, new, choices)
-        choices = saved["choices"]
-    resolve_opponent(cfg)
-    try:
-        progress = _iterations(cfg, saved)
-    except RunComplete as complete:
-        if not automatic:
-            raise
-        sys.stdout.write(f"{complete}\n{messages.unmeasured(path)}")
-        return None
-    origin = str(checkpoint or "nothing")
-    return Plan(cfg, choices, path, overrides, saved, origin, *progress, started)
+    with contextlib.ExitStack() as locks:
+        lock, checkpoint = _locked(cfg, Path(hydra.runtime.output_dir), overrides, locks)
+        if checkpoint is not None:
+            saved = _load_run(checkpoint)
+            new = new_overrides(lock.path, overrides) if automatic else overrides
+            cfg = resumed(saved["config"], saved["choices"], cfg, new, choices)
+            choices = saved["choices"]
+        resolve_opponent(cfg)
+        try:
+            progress = _iterations(cfg, saved)
+        except RunComplete as complete:
+            if not automatic:
+                raise
+            sys.stdout.write(f"{complete}\n{messages.unmeasured(lock.path)}")
+            yield None
+            return
+        origin = str(checkpoint or "nothing")
+        yield Plan(cfg, choices, lock, overrides, saved, origin, *progress, started)
 
 
 @contextlib.contextmanager
@@ -233,17 +243,28 @@ def _check_final_evaluation(cfg: DictConfig) -> None:
 # ---- which run: a new one, the run of this very command (resume=auto), or a run that is named ----
 
 
-def _origin(
-    cfg: DictConfig, fresh: Path, overrides: Sequence[str]
-) -> tuple[Path, Path | None, Sequence[str]]:
-    """Return the run's folder, the checkpoint to continue from if any, and the overrides it lacks."""
+def _locked(
+    cfg: DictConfig, fresh: Path, overrides: Sequence[str], locks: contextlib.ExitStack
+) -> tuple[RunLock, Path | None]:
+    """Lock the run's folder; return the lock, and the checkpoint to continue from if any.
+
+    Looks under the lock: before, another process may save a newer checkpoint.
+    """
     if cfg.resume is None:
-        return fresh, None, overrides
+        return locks.enter_context(RunLock(fresh)), None
     if cfg.resume == AUTO:
-        folder = own_folder(fresh, overrides)
-        return folder, _newest_in(folder), new_overrides(folder, overrides)
-    checkpoint = find(str(cfg.resume), OUTPUTS)
-    return _folder_of(checkpoint, fresh), checkpoint, overrides
+        lock = locks.enter_context(RunLock(own_folder(fresh, overrides)))
+        return lock, _newest_in(lock.path)
+    while True:
+        checkpoint = find(str(cfg.resume), OUTPUTS)
+        run = _run_of(checkpoint)
+        lock = locks.enter_context(RunLock(run or fresh))
+        if run is None:
+            return lock, checkpoint
+        if find(str(cfg.resume), OUTPUTS) == checkpoint and _run_of(checkpoint) == run:
+            remove_if_empty(fresh)  # Hydra made it for a new run
+            return lock, checkpoint
+        lock.release()
 
 
 def own_folder(fresh: Path, overrides: Sequence[str]) -> Path:
@@ -264,14 +285,12 @@ def own_folder(fresh: Path, overrides: Sequence[str]) -> Path:
     return fresh
 
 
-def _folder_of(checkpoint: Path, fresh: Path) -> Path:
-    """Return the run's own folder for its newest checkpoint; `fresh` for a branch or a lone file."""
+def _run_of(checkpoint: Path) -> Path | None:
+    """Return the run of which this is the newest checkpoint; None for a branch or a lone file."""
     run = checkpoint.absolute().parents[1]
     in_run = checkpoint.absolute().parent.name == "checkpoints" and is_run(run)
-    if not in_run or find(str(run), OUTPUTS).absolute() != checkpoint.absolute():
-        return fresh
-    remove_if_empty(fresh)  # Hydra made it for a new run
-    return run
+    newest = in_run and find(str(run), OUTPUTS).absolute() == checkpoint.absolute()
+    return run if newest else None
 
 
 def _newest_in(folder: Path) -> Path | None:

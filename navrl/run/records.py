@@ -108,7 +108,7 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
     continues = cfg.resume == AUTO or plan.saved is not None
     with (
         RunDirectory(
-            plan.path,
+            plan.lock,
             config=OmegaConf.to_yaml(cfg),
             overrides=plan.overrides,
             device=str(parts.env.device),

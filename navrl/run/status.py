@@ -6,7 +6,7 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from navrl.storage.files import to_json, write_atomically
 
@@ -19,13 +19,18 @@ def write_status(path: Path, state: State, reason: str, frames: int) -> None:
     write_atomically(path / "status.json", to_json(status, indent=2) + "\n")
 
 
-def has_finished(path: Path) -> bool:
-    """Return whether the run in that folder has finished, the final evaluation included."""
+def read_status(path: Path) -> dict[str, Any]:
+    """Return the status of the run in that folder, empty if it cannot be read."""
     try:
         status = json.loads((path / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(status, dict) and status.get("state") == "finished"
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def has_finished(path: Path) -> bool:
+    """Return whether the run in that folder has finished, the final evaluation included."""
+    return read_status(path).get("state") == "finished"
 
 
 def status_after(error: BaseException) -> tuple[State, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from omegaconf import DictConfig
 
 from navrl.config.checks import ConfigError, require_whole
 from navrl.run.plan import AUTO, is_run, own_folder
+from navrl.run.status import read_status
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -120,11 +120,7 @@ def _crashed(code: int, folder: Path, pid: int) -> bool:
 
 def _has_begun(pid: int, folder: Path) -> bool:
     """Return whether the process came to train in the folder."""
-    try:
-        found = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(found, dict) and found.get("pid") == pid
+    return bool(read_status(folder).get("pid") == pid)
 
 
 def _described(code: int) -> str:

@@ -1,10 +1,10 @@
 """The run directory: described once, never clobbered, never shared, closed with a reason."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,14 +12,15 @@ import yaml
 
 from navrl.run import directory
 from navrl.run import status as status_file
-from navrl.run.directory import RunDirectory, RunDirectoryError
+from navrl.run.directory import RunDirectory
 from navrl.run.environment import CORE_PACKAGES, git_state
+from navrl.run.lock import RunDirectoryError, RunLock
 from navrl.storage.files import to_json
-from tests.command_line import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@contextlib.contextmanager
 def open_run(path, **changes):
     options = {
         "config": "seed: 1\n",
@@ -28,7 +29,8 @@ def open_run(path, **changes):
         "latest": None,
         "resumed_from": None,
     }
-    return RunDirectory(path, **{**options, **changes})
+    with RunLock(path) as lock, RunDirectory(lock, **{**options, **changes}) as run:
+        yield run
 
 
 def written(path):
@@ -106,7 +108,6 @@ def test_leaving_without_a_word_is_finished(tmp_path):
     with open_run(tmp_path / "run") as run:
         pass
     assert written(run.path)["state"] == "finished"
-    run.close()  # harmless
 
 
 def test_a_full_disk_at_the_end_does_not_hide_the_error(tmp_path, monkeypatch, caplog):
@@ -151,8 +152,8 @@ def test_a_latest_that_cannot_be_replaced_only_warns(tmp_path, caplog):
 @pytest.mark.parametrize("name", ["file/run", "nul\0run", "x" * 300])
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, name):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RunDirectoryError) as caught:
-        open_run(tmp_path / name)
+    with pytest.raises(RunDirectoryError) as caught, open_run(tmp_path / name):
+        pass
     message = str(caught.value)
     assert message.startswith("cannot write the run directory ")
     assert message.endswith("choose a folder you can write to with hydra.run.dir=<folder>")
@@ -163,33 +164,10 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, name):
 def test_a_failed_start_gives_the_lock_back(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(directory, "describe_environment", lambda device: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            open_run(tmp_path / "run")
+        with pytest.raises(ZeroDivisionError), open_run(tmp_path / "run"):
+            pass
     with open_run(tmp_path / "run") as run:
         assert not run.resumed
-
-
-def hold(path, opened):
-    """Open the run directory and keep it."""
-    with open_run(path):
-        opened.set()
-        time.sleep(60)
-
-
-def test_two_processes_cannot_share_a_run_and_the_holder_is_named(tmp_path):
-    opened = forks.Event()
-    holder = forks.Process(target=hold, args=(tmp_path / "run", opened))
-    holder.start()
-    try:
-        assert opened.wait(30)
-        with pytest.raises(RunDirectoryError, match=f"is in use by process {holder.pid};"):
-            open_run(tmp_path / "run")
-        assert written(tmp_path / "run")["pid"] == holder.pid
-    finally:
-        holder.kill()
-        holder.join()
-    with open_run(tmp_path / "run", resumed_from="x.ckpt") as run:  # a killed process locks nothing
-        assert run.resumed
 
 
 def test_json_holds_what_json_cannot():

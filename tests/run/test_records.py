@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from navrl.run.directory import RunDirectory
+from navrl.run.lock import RunLock
 from navrl.run.records import Records
 from navrl.storage.async_saver import AsyncSaver
 from navrl.storage.saver import CheckpointSaver
@@ -18,9 +19,8 @@ OPTIONS |= {"compress": False}
 
 
 def opened(path: Path) -> RunDirectory:
-    return RunDirectory(
-        path, config="a: 1\n", overrides=[], device="cpu", latest=None, resumed_from=None
-    )
+    options: dict[str, Any] = {"overrides": [], "device": "cpu", "latest": None}
+    return RunDirectory(RunLock(path), config="a: 1\n", resumed_from=None, **options)
 
 
 def records(run: RunDirectory, saver: Any) -> tuple[Records, list[str]]:
