@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from omegaconf import DictConfig
 from navrl import __version__
 from navrl.config.checks import require_flag, require_whole, require_writable
 from navrl.config.command import run_main, split_overrides
+from navrl.config.command_line import show
 from navrl.run.build import build_env
 from navrl.run.device import MOST_ENVS, enough_memory, prepare_process
 from navrl.run.episodes import play, summarise, table
@@ -35,7 +35,7 @@ def evaluate(cfg: DictConfig) -> None:
     if cfg.league is not None:
         path = find(str(cfg.league), OUTPUTS)
         payoff = load_league(path, str(cfg.league))
-        sys.stdout.write(f"{path}\n\n{league_table(payoff)}")
+        show(f"{path}\n\n{league_table(payoff)}")
         _write(output, {"checkpoint": str(path), "version": __version__, **league_record(payoff)})
         return
     require_whole("num_episodes", cfg.num_episodes, 1, MOST_ENVS)
@@ -56,8 +56,8 @@ def evaluate(cfg: DictConfig) -> None:
     opponent = opponent_name(found.config, found.choices)
     number = f"{cfg.num_episodes} episode{'s' * (cfg.num_episodes > 1)}"
     played = f"against {opponent}" if opponent else f"in {found.config.env.name}"
-    sys.stdout.write(f"{found.label} {played}: {number}, seed {cfg.seed}\n")
-    sys.stdout.write(table(metrics))
+    show(f"{found.label} {played}: {number}, seed {cfg.seed}\n")
+    show(table(metrics))
     result = {
         "metrics": {name: interval._asdict() for name, interval in metrics.items()},
         "policy": found.label,
@@ -76,7 +76,7 @@ def _write(output: Path | None, result: Mapping[str, Any]) -> None:
     """Write the result as JSON, if output= names a file."""
     if output is not None:
         write_atomically(output, json_text(result, indent=2) + "\n")
-        sys.stdout.write(f"wrote {output}\n")
+        show(f"wrote {output}\n")
 
 
 def arguments_of(words: Sequence[str]) -> list[str]:

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from navrl.config.checks import ConfigError, require_writable
+from navrl.config.checks import ConfigError, printable, require_writable
 from navrl.config.command import run_plain
-from navrl.config.command_line import Action, add_actions, command_parser
-from navrl.loggers.format import printable
+from navrl.config.command_line import Action, add_actions, command_parser, show
 from navrl.loggers.format import size as size_text
 from navrl.storage.checkpoint import (
     BEST,
@@ -87,7 +86,7 @@ def _list(options: argparse.Namespace) -> int:
             continue
         score = "-" if facts.score is None else f"{facts.score:.4g}"
         rows.append((f"{facts.frames:,}", str(facts.stage + 1), score, size_text(size), "ok", file))
-    sys.stdout.write(_table(rows))
+    show(_table(rows))
     return 0
 
 
@@ -104,8 +103,11 @@ def _pointers(folder: Path) -> dict[str, str]:
 
 def _show(options: argparse.Namespace) -> int:
     path = find(options.where, OUTPUTS)
-    lines = [f"{path}  {size_text(path.stat().st_size)}", *_tree(load(path), options.depth, 0)]
-    sys.stdout.write("\n".join(lines) + "\n")
+    lines = [
+        f"{printable(path)}  {size_text(path.stat().st_size)}",
+        *_tree(load(path), options.depth, 0),
+    ]
+    show("\n".join(lines) + "\n")
     return 0
 
 
@@ -129,7 +131,7 @@ def _verify(options: argparse.Namespace) -> int:
     found = entries(options.where)
     for path, size, facts in found:
         verdict = facts if isinstance(facts, str) else "ok"
-        sys.stdout.write(f"{verdict}  {path}  {size_text(size)}\n")
+        show(f"{verdict}  {printable(path)}  {size_text(size)}\n")
     return int(any(isinstance(entry.facts, str) for entry in found))
 
 
@@ -144,7 +146,7 @@ def _export(options: argparse.Namespace) -> int:
     policy = {"agent": {"policy": state["agent"]["policy"]}, **{key: state[key] for key in _KEPT}}
     write_state(options.output, policy, frames=state["frames"], score=None)
     sizes = (size_text(file.stat().st_size) for file in (options.output, path))
-    sys.stdout.write(f"{options.output}: {' of the '.join(sizes)} of {path}\n")
+    show(f"{options.output}: {' of the '.join(sizes)} of {path}\n")
     return 0
 
 
@@ -162,11 +164,11 @@ def _diff(options: argparse.Namespace) -> int:
     one, two = (find(name, OUTPUTS) for name in (options.where, options.other))
     found = differing(load(one), load(two))
     if not found:
-        sys.stdout.write(f"{one} and {two} hold the same\n")
+        show(f"{one} and {two} hold the same\n")
         return 0
     rows = [("leaf", "differs by", "of the elements", "in the first", "in the second")]
-    sys.stdout.write(_table([*rows, *map(_difference_row, found)]))
-    sys.stdout.write(f"{len(found)} {'differ' if len(found) > 1 else 'differs'}\n")
+    show(_table([*rows, *map(_difference_row, found)]))
+    show(f"{len(found)} {'differ' if len(found) > 1 else 'differs'}\n")
     return 1
 
 

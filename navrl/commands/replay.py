@@ -12,13 +12,19 @@ from typing import Any
 
 import torch
 
-from navrl.config.checks import ConfigError, did_you_mean, require_whole, require_writable
+from navrl.config.checks import (
+    ConfigError,
+    did_you_mean,
+    printable,
+    require_whole,
+    require_writable,
+)
 from navrl.config.command import run_plain
-from navrl.config.command_line import Setting, command_parser, take_words
+from navrl.config.command_line import Setting, command_parser, show, take_words
 from navrl.config.compose import group_option
 from navrl.run.build import build_env
 from navrl.run.policies import SCRIPTED, build_policy, find_policy, opponent_name
-from navrl.storage.files import write_atomically
+from navrl.storage.files import make_directory, write_atomically
 from navrl.storage.find import OUTPUTS
 from navrl.view.figure import check_viz
 from navrl.view.replay import CombatReplay, NavigationReplay
@@ -29,6 +35,8 @@ _REPLAYS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
     "NavigationEnv": NavigationReplay,
 }
 _LONGEST_NAME = 150  # characters for the setting; file systems allow 255 in all
+_LONGEST_TITLE = 100  # characters of a pilot or a setting
+_NOT_IN_NAMES = re.compile(r"[^\w.,=-]+", re.ASCII)
 _IN_TITLE = ("opponent", "shield", "env")  # groups that name the file already
 _POSITIONAL = (
     "POLICY",
@@ -75,8 +83,10 @@ def replay(options: argparse.Namespace) -> None:
     policy = build_policy(policy_name, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
     setting, short = _setting(config, choices)
-    short = "-".join([short, *_parts_of_name(options.overrides)])[:_LONGEST_NAME]
-    pilot = _pilot(config, state, label)
+    short = "-".join([short, *_parts_of_name(options.overrides)])
+    pilot, setting = (
+        printable(text)[:_LONGEST_TITLE] for text in (_pilot(config, state, label), setting)
+    )
     played = kind(env, policy, first=options.episode, pilot=pilot, setting=setting)
     index = _first(options.outcome, played)
     path = options.output or _default_output(
@@ -90,15 +100,16 @@ def _write(
 ) -> None:
     """Write the page and the other files of one episode, and print their names."""
     seed, episode = f"seed {options.seed}", f"episode {options.episode + index}"
-    sys.stdout.write(f"{played.title}, {seed}, {episode}: {played.outcome(index)}\n")
+    show(f"{played.title}, {seed}, {episode}: {played.outcome(index)}\n")
     page = played.page(index, seed=seed, episode=episode)
     files = {kind: path.with_suffix(f".{kind}") for kind in played.files if getattr(options, kind)}
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if options.output is None:
+        make_directory(path.parent)
     write_atomically(path, page)
     for kind, file in files.items():
         played.write(kind, index, file, details=f"{seed}, {episode}")
     for file in (path, *files.values()):
-        sys.stdout.write(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
+        show(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)\n")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -179,11 +190,7 @@ def _setting(config: Any, choices: Mapping[str, Any]) -> tuple[str, str]:
 def _parts_of_name(overrides: Sequence[str]) -> list[str]:
     """Return options as parts of a file's name: env.sim.channels=2 becomes channels=2."""
     pairs = [word.partition("=")[::2] for word in overrides]
-    return [
-        re.sub(r"[^\w.,=-]+", "", f"{key.rpartition('.')[2]}={value}")
-        for key, value in pairs
-        if key not in _IN_TITLE
-    ]
+    return [f"{key.rpartition('.')[2]}={value}" for key, value in pairs if key not in _IN_TITLE]
 
 
 def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
@@ -200,13 +207,14 @@ def _default_output(
     state: dict[str, Any] | None, label: str, setting: str, seed: int, episode: int
 ) -> Path:
     """Return a path in the run's replays/, or in outputs/replays/ for a policy without a run."""
-    name = f"{setting}-seed{seed}" + (f"-episode{episode}" if episode else "")
-    if state is None:
-        return OUTPUTS / "replays" / f"{label.removeprefix(SCRIPTED)}-{name}.html"
     checkpoint = Path(label)
-    if checkpoint.parent.name == "checkpoints":
-        return checkpoint.parent.parent / "replays" / f"{name}.html"
-    return OUTPUTS / "replays" / f"{checkpoint.stem}-{name}.html"
+    in_run = state is not None and checkpoint.parent.name == "checkpoints"
+    folder = (checkpoint.parent.parent if in_run else OUTPUTS) / "replays"
+    policy = label.removeprefix(SCRIPTED) if state is None else checkpoint.stem
+    # Names in a checkpoint are a stranger's: neither a folder, nor hidden, nor too long.
+    name = _NOT_IN_NAMES.sub("", setting if in_run else f"{policy}-{setting}").strip(".-")
+    parts = [name[:_LONGEST_NAME], f"seed{seed}", f"episode{episode}" if episode else ""]
+    return folder / f"{'-'.join(filter(None, parts))}.html"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ import yaml
 
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
-from navrl.config.command_line import command_parser
+from navrl.config.command_line import command_parser, show
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import read_metrics
 from navrl.storage.files import to_json, write_atomically
@@ -91,9 +91,7 @@ def _write_report(options: argparse.Namespace) -> None:
     if any(skills.values()):
         write_atomically(folder / "skill_usage.json", to_json(skills) + "\n")
     iterations = sum(len(run.rows) for run in runs)
-    sys.stdout.write(
-        f"wrote {folder / 'report.html'} and tables beside it ({iterations} iterations)\n"
-    )
+    show(f"wrote {folder / 'report.html'} and tables beside it ({iterations} iterations)\n")
 
 
 def _runs_in(place: Path) -> list[Path]:

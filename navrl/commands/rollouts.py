@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from navrl.config.checks import require_writable
+from navrl.config.checks import printable, require_writable
 from navrl.config.command import run_plain
-from navrl.config.command_line import Action, add_actions, command_parser
-from navrl.loggers.format import printable
+from navrl.config.command_line import Action, add_actions, command_parser, show
 from navrl.loggers.format import size as size_text
 from navrl.storage.files import write_atomically
 from navrl.storage.find import OUTPUTS, find_files
@@ -37,18 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _list(options: argparse.Namespace) -> int:
     """Print a row for every file."""
     files = _files(options.where)
-    width = max(len(str(path)) for path in files)
-    sys.stdout.write(
-        f"{'file':<{width}}  {'frames':>12}  {'MB':>8}  {'on disk':>8}  {'share':>6}\n"
-    )
+    width = max(len(printable(path)) for path in files)
+    show(f"{'file':<{width}}  {'frames':>12}  {'MB':>8}  {'on disk':>8}  {'share':>6}\n")
     for path in files:
         try:
             header = rollout_header(path)
         except CorruptFile as error:
-            sys.stdout.write(f"{error}\n")
+            show(f"{printable(error)}\n")
             continue
         frames = " x ".join(map(str, header.meta["batch_size"]))
-        sys.stdout.write(f"{path!s:<{width}}  {frames:>12}  {_sizes(header)}\n")
+        show(f"{printable(path):<{width}}  {frames:>12}  {_sizes(header)}\n")
     return 0
 
 
@@ -58,19 +55,17 @@ def _show(options: argparse.Namespace) -> int:
     facts = {key: header.meta[key] for key in ("kind", "iteration", "batch_size")}
     facts |= {"/".join(key): value for key, value in header.meta["values"]}
     for name, value in {**facts, "sha256": header.sha256}.items():
-        sys.stdout.write(f"{printable(name):<12}  {printable(value)}\n")
+        show(f"{printable(name):<12}  {printable(value)}\n")
     width = max((len(printable(row.name)) for row in header.rows), default=6)
-    sys.stdout.write(
-        f"\n{'tensor':<{width}}  {'dtype':<8}  {'encoded by':<18}  {'share':>6}  shape\n"
-    )
+    show(f"\n{'tensor':<{width}}  {'dtype':<8}  {'encoded by':<18}  {'share':>6}  shape\n")
     for row in header.rows:
         how = row.codec if row.filter == "none" else f"{row.codec} {row.filter}"
         how += "" if row.axis is None else " time"
         share = row.stored_bytes / max(row.raw_bytes, 1)
-        sys.stdout.write(
+        show(
             f"{printable(row.name):<{width}}  {row.dtype:<8}  {how:<18}  {share:>6.1%}  {row.shape}\n"
         )
-    sys.stdout.write(f"\n{_sizes(header).strip()} (MB, on disk, share)\n")
+    show(f"\n{_sizes(header).strip()} (MB, on disk, share)\n")
     return 0
 
 
@@ -80,11 +75,11 @@ def _verify(options: argparse.Namespace) -> int:
     for path in files:
         try:
             load_rollout(path)
-            sys.stdout.write(f"{path}: intact\n")
+            show(f"{printable(path)}: intact\n")
         except CorruptFile as error:
             damaged += 1
-            sys.stdout.write(f"{error}\n")
-    sys.stdout.write(f"{len(files) - damaged} of {len(files)} intact\n")
+            show(f"{printable(error)}\n")
+    show(f"{len(files) - damaged} of {len(files)} intact\n")
     return int(damaged > 0)
 
 
@@ -101,7 +96,7 @@ def _export(options: argparse.Namespace) -> int:
     np.savez(content, allow_pickle=False, **arrays)
     write_atomically(options.output, content.getbuffer())
     size = options.output.stat().st_size
-    sys.stdout.write(f"wrote {options.output} ({len(arrays)} arrays, {size_text(size)})\n")
+    show(f"wrote {options.output} ({len(arrays)} arrays, {size_text(size)})\n")
     return 0
 
 

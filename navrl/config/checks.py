@@ -12,6 +12,17 @@ class ConfigError(ValueError):
     """The error of a wrong configuration, in one sentence for the person who wrote it."""
 
 
+def printable(text: object) -> str:
+    """Return text from a file or a user that can neither move the cursor, change colours nor begin a line."""
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in plain
+    )
+
+
 def require(condition: bool, name: str, found: object, expected: str) -> None:
     """Raise ConfigError unless the condition holds: '<name> = <found>; expected ...; change <name>'."""
     if not condition:

@@ -24,7 +24,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.build import is_ours
-from navrl.config.checks import ConfigError, did_you_mean
+from navrl.config.checks import ConfigError, did_you_mean, printable
 from navrl.config.compose import (
     SPELLINGS,
     compose_all,
@@ -54,8 +54,7 @@ def run_main(
     `arguments_of` turns the words of the command line into those for Hydra.
     Exit codes: 0 done, 1 failed while running, 2 wrong command line (nothing was created).
     """
-    # A warning is a sentence for the user; the source line that Python adds is not.
-    warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
+    warnings.formatwarning = _warning_text
     try:
         sys.argv[1:] = arguments_of(sys.argv[1:])
         _check_command_line(config_name, sys.argv[1:])
@@ -79,7 +78,7 @@ def run_plain(
     arguments: Sequence[str] | None = None,
 ) -> int:
     """Run function(options) as a command with flags of its own; return the exit code, as in run_main."""
-    warnings.formatwarning = lambda message, *_, **__: f"navrl: warning: {message}\n"
+    warnings.formatwarning = _warning_text
     inner = _subparsers(parser)
     for each in (parser, *inner):
         each.allow_abbrev = False
@@ -254,7 +253,7 @@ def _reporting(function: Callable[[DictConfig], float | None]) -> Callable[[Dict
             if sentence is None or _debugging():
                 raise
             if HydraConfig.get().mode is RunMode.MULTIRUN:
-                raise _JobFailed(f"navrl: error: {sentence}") from error
+                raise _JobFailed(f"navrl: error: {printable(sentence)}") from error
             _report(sentence)
             raise SystemExit(_exit_code(error)) from error
 
@@ -289,7 +288,12 @@ def _interrupted(interrupt: KeyboardInterrupt) -> int:
 
 def _report(sentence: str) -> None:
     """Print an error."""
-    sys.stderr.write(f"navrl: error: {sentence}\n")
+    sys.stderr.write(f"navrl: error: {printable(sentence)}\n")
+
+
+def _warning_text(message: Warning | str, *_: object, **__: object) -> str:
+    """Return a warning as a sentence for the user, without the source line that Python adds."""
+    return f"navrl: warning: {printable(message)}\n"
 
 
 def _debugging() -> bool:

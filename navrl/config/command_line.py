@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import compose
 
 _KEY = re.compile(r"[+~]*([A-Za-z_][\w./@-]*)(=|$)")
@@ -27,6 +28,11 @@ class Setting(NamedTuple):
 
     default: int | float | str | tuple[int, ...] | tuple[str, ...] | None
     help: str
+
+
+def show(text: str) -> None:
+    """Print lines of text that may hold names from a file, which a stranger may have written."""
+    sys.stdout.write("\n".join(map(printable, text.split("\n"))))
 
 
 def command_parser(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TextIO
 
+from navrl.config.checks import printable
 from navrl.loggers import format
 from navrl.loggers.null import NullLogger
 
@@ -73,7 +74,8 @@ class ConsoleLogger(NullLogger):
         self.note(" | ".join(parts))
 
     def note(self, text: str) -> None:
-        """Print a sentence for the user without tearing the table."""
+        """Print a sentence for the user without tearing the table; it may hold names from a file."""
+        text = "\n".join(map(printable, text.splitlines()))
         if self._style == "table":
             self._table.note(text)
         elif self._style == "lines":
@@ -240,13 +242,11 @@ def _blocks(history: Mapping[str, Sequence[float]], *, unicode: bool) -> list[li
             continue
         group, _, name = key.rpartition("/") if "/" not in key else key.partition("/")
         trend = format.sparkline(list(numbers)[-_TREND:], unicode=unicode)
-        row = (
-            f"  {format.printable(name)[:18]:<18} {format.value(numbers[-1]):>8} {trend:<{_TREND}}"
-        )
+        row = f"  {printable(name)[:18]:<18} {format.value(numbers[-1]):>8} {trend:<{_TREND}}"
         groups.setdefault(group or "other", []).append(row)
     order = {group: place for place, group in enumerate(_GROUPS)}
     names = sorted(groups, key=lambda group: (order.get(group, len(order)), group))
-    return [[f"{format.printable(name)}/", *groups[name]] for name in names]
+    return [[f"{printable(name)}/", *groups[name]] for name in names]
 
 
 def _padded(column: list[str]) -> list[str]:

@@ -58,9 +58,3 @@ def sparkline(numbers: Sequence[float], *, unicode: bool) -> str:
         bars[flat + int((number - low) * scale + 0.5)] if math.isfinite(number) else " "
         for number in numbers
     )
-
-
-def printable(text: object) -> str:
-    """Return text from a file or a metric that can neither move the cursor nor change colours."""
-    plain = str(text)
-    return plain if plain.isprintable() else ascii(plain)

@@ -114,7 +114,9 @@ def _replace(path: Path, parts: tuple[Part, ...]) -> None:
     try:
         try:
             for part in parts:
-                _write_all(descriptor, part.encode() if isinstance(part, str) else part)
+                # Names of files that are not UTF-8 have no other form in it.
+                content = part.encode(errors="backslashreplace") if isinstance(part, str) else part
+                _write_all(descriptor, content)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

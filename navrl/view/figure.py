@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from navrl.storage.files import replacing
+
 FRAMES_PER_S = 25
 LONGEST_S = 24.0  # of film; what lasts longer is played faster
 INCHES, DPI = (9.6, 7.2), 100  # 960 x 720: H.264 wants even numbers
@@ -27,6 +29,8 @@ def check_viz() -> None:
 
 def new_figure() -> Any:
     """Return a figure that no window shows."""
+    # Between dollar signs a name would be a formula, and often none that can be read.
+    importlib.import_module("matplotlib").rcParams["text.parse_math"] = False
     figure = importlib.import_module("matplotlib.figure").Figure(figsize=INCHES, dpi=DPI)
     importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     return figure
@@ -34,7 +38,8 @@ def new_figure() -> Any:
 
 def save_picture(figure: Any, path: Path) -> None:
     """Write the figure as a PNG for print."""
-    figure.savefig(path, dpi=1.5 * DPI, format="png")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=1.5 * DPI, format="png")
 
 
 def save_film(
@@ -50,17 +55,18 @@ def save_film(
         artist.set_animated(True)
     canvas.draw()
     background = canvas.copy_from_bbox(figure.bbox)  # drawn once, not per frame
-    writer = ffmpeg.write_frames(
-        str(path), size, pix_fmt_in="rgba", fps=FRAMES_PER_S, quality=7, macro_block_size=2
-    )
-    writer.send(None)
-    for time_s in _frame_times(end_s, max(speed, end_s / LONGEST_S)):
-        artists = show(time_s)
-        canvas.restore_region(background)
-        for artist in artists:
-            artist.axes.draw_artist(artist)
-        writer.send(bytes(canvas.buffer_rgba()))
-    writer.close()
+    with replacing(path) as temporary:
+        writer = ffmpeg.write_frames(
+            str(temporary), size, pix_fmt_in="rgba", fps=FRAMES_PER_S, quality=7, macro_block_size=2
+        )
+        writer.send(None)
+        for time_s in _frame_times(end_s, max(speed, end_s / LONGEST_S)):
+            artists = show(time_s)
+            canvas.restore_region(background)
+            for artist in artists:
+                artist.axes.draw_artist(artist)
+            writer.send(bytes(canvas.buffer_rgba()))
+        writer.close()
 
 
 def arrow(heading_rad: float) -> list[tuple[float, float]]:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
+from navrl.config.checks import printable
+
 _PLAYER = ("track.js", "pointers.js", "player.js", "plane.js")
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
@@ -69,7 +71,7 @@ def page(scene: Scene, data: Mapping[str, Any]) -> str:
     scripts = [_read(name) for name in ("theme.js", *scene.scripts)]
     style = "\n".join(_read(name) for name in ("style.css", *scene.styles))
     parts = {
-        "title": html.escape(str(data["title"])),
+        "title": html.escape(printable(data["title"])),
         "style": style,
         "style_hash": _hash(style),
         "script_hashes": " ".join(map(_hash, scripts)),

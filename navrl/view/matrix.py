@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from navrl.config.checks import printable
 from navrl.selfplay.payoff import Payoff
 
 # Orange and blue stay apart in every common colour blindness; grey paper is even.
@@ -26,7 +27,7 @@ _FONT = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
 def svg(payoff: Payoff) -> str:
     """Return a heat map with score and games in each cell, orange below 50 %, blue above."""
     players = payoff.players
-    names = [f"{place} {name}" for place, name in enumerate(players, start=1)]
+    names = [f"{place} {printable(name)}" for place, name in enumerate(players, start=1)]
     label = round(max((len(name) for name in names), default=0) * _LETTER) + 12
     left, top = _EDGE + label, _TITLE_HEIGHT + label
     right, bottom = left + len(players) * _CELL_WIDTH, top + len(players) * _CELL_HEIGHT
@@ -88,7 +89,7 @@ def _cell(payoff: Payoff, row: str, column: str) -> str:
     hint = f"{row} against {column}: {record.wins} won, {record.draws} drawn, {record.losses} lost"
     large = _text(f"{score:.0%}", 19, 14, ink(shade))
     small = _text(f"{record.games}", 34, 10, ink(shade))
-    return f"<title>{escape(hint)}</title>{_box(_hex(shade))}{large}{small}"
+    return f"<title>{escape(printable(hint))}</title>{_box(_hex(shade))}{large}{small}"
 
 
 def _scale(y: int) -> Iterator[str]:

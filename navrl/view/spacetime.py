@@ -29,6 +29,7 @@ from navrl.envs.combat.sim.prediction import (
 from navrl.envs.combat.sim.reach import TIME_STEP_S, ReachTable, cell, interpolated, reach_table
 from navrl.envs.combat.sim.spacetime import Margins, margins
 from navrl.envs.combat.sim.state import CombatState, enemies_of
+from navrl.storage.files import replacing
 from navrl.view.figure import arrow
 
 LINE_TIMES_S = tuple(range(21))
@@ -251,7 +252,8 @@ def write_png(
     axes.grid(alpha=0.25)
     axes.legend(loc="best", fontsize=8)
     axes.set_title(textwrap.fill(title, _TITLE_COLUMNS), fontsize=9)
-    figure.savefig(path, format="png", bbox_inches="tight")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", bbox_inches="tight")
 
 
 def _four_times(critical_s: float) -> list[float]:

@@ -107,8 +107,8 @@ def test_names_from_a_file_do_not_reach_the_terminal_as_they_are(tmp_path, capsy
     kept.save(TensorDict(names, [2, 2]), iteration=1)
     assert stored.main(["show", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "'red \\x1b[31m'" in printed
-    assert "'half \\ud800'" in printed
+    assert "red \\x1b[31m " in printed
+    assert "half \\ud800 " in printed
     assert "\x1b" not in printed
 
 
