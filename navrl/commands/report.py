@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from navrl.config.checks import ConfigError
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, show
+from navrl.config.stored import parse_yaml, words_of
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import read_metrics
-from navrl.storage.files import to_json, write_atomically
+from navrl.storage.files import read_json, read_text, to_json, write_atomically
 from navrl.storage.find import OUTPUTS, find_place
 from navrl.view.html import REPORT, page
 from navrl.view.report import Run, report
@@ -117,7 +115,8 @@ def _read(path: Path) -> _Record:
             f"{path} has logged nothing yet; expected an iteration or more; leave it out"
         )
     try:
-        config: Any = yaml.safe_load((path / "config.yaml").read_text(encoding="utf-8"))
+        described = path / "config.yaml"
+        config: Any = parse_yaml(read_text(described), described)
         env, agent, seed = config["env"], config["agent"]["name"], config["seed"]
         run = Run(
             name=str(path),
@@ -128,11 +127,13 @@ def _read(path: Path) -> _Record:
             rows=[rows[frames] for frames in sorted(rows)],
             summary=_numbers(_json(path / "summary.json")),
         )
-        overrides = yaml.safe_load((path / "overrides.yaml").read_text(encoding="utf-8"))
-        return _Record(path, str(env["name"]), str(agent), [str(word) for word in overrides], run)
-    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
+        words = path / "overrides.yaml"
+        overrides = words_of(read_text(words), words)
+        return _Record(path, str(env["name"]), str(agent), overrides, run)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        reason = error if isinstance(error, ConfigError) else type(error).__name__
         raise ConfigError(
-            f"{path} is not described by its config.yaml and overrides.yaml ({type(error).__name__}); "
+            f"{path} is not described by its config.yaml and overrides.yaml ({reason}); "
             "expected a run of navrl; leave it out"
         ) from error
 
@@ -170,7 +171,7 @@ def _distinguishes(override: str) -> bool:
 
 
 def _json(path: Path) -> Mapping[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = read_json(path)
     return found if isinstance(found, dict) else {}
 
 

@@ -20,13 +20,13 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.build import construct
-from navrl.config.checks import ConfigError, did_you_mean
+from navrl.config.checks import ConfigError, did_you_mean, require
+from navrl.config.stored import COMMAND, LOCAL, is_reference, plain_stored
 
 _ABSENT = object()
 SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys
 _BARE = {"evaluate": "checkpoint"}  # what a word without a key is likely to be
 _SYNONYMS = {"gamma": "discount", "lr": "learning_rate"}  # what others call it
-_RESOLVER = re.compile(r"\$\{[^{}]*:")  # ${name:...} runs code, ${key} does not
 
 # Names the run directory: one value per composed configuration, so all jobs of a sweep share it.
 OmegaConf.register_new_resolver(
@@ -51,11 +51,44 @@ def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
     config = compose_all(config_name, overrides)
     with open_dict(config):
         del config["hydra"]
+    return evaluated(config)
+
+
+def evaluated(config: DictConfig) -> DictConfig:
+    """Return the configuration with the results of its resolvers, such as ${oc.env:X}, in their places.
+
+    It means the same anywhere then, and nothing of it may be evaluated once it was stored. Options of this
+    installation, where passwords may be, are never read from a file and stay as they are.
+    """
+    config = config.copy()
+    for key in config:
+        if key not in (*LOCAL, *COMMAND):
+            _evaluate(config, key)
     return config
+
+
+def _evaluate(parent: Any, key: Any) -> None:
+    """Evaluate the resolvers in the value of this key and in those inside it."""
+    node = parent._get_node(key)
+    if not OmegaConf.is_interpolation(parent, key):
+        inside = node if OmegaConf.is_config(node) and not node._is_none() else ()
+        for inner in range(len(inside)) if OmegaConf.is_list(inside) else inside:
+            _evaluate(inside, inner)
+    elif not is_reference(node._value()):
+        value = to_plain(parent[key], resolve=True)
+        name = node._get_full_key(None)
+        require(
+            "${" not in str(value), name, value, "a value without ${, which would be a reference"
+        )
+        parent[key] = value
 
 
 def group_option(group: str, name: str) -> Any:
     """Return the YAML of one option of a group, with the defaults of everything else around it."""
+    known = group_options(group)
+    if name not in known:  # which a stored configuration may name, and ../ would lead out of conf/
+        available = f"; available: {', '.join(known)}{did_you_mean(str(name), known)}"
+        raise ConfigError(f"Unknown {group} {str(name)!r}{available}")
     return compose("train", [f"+{group}@option={name}"]).option
 
 
@@ -72,16 +105,8 @@ def to_json(config: DictConfig) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> DictConfig:
-    """Return the DictConfig of to_json's data, in struct mode; nothing is built or resolved."""
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"a configuration is a mapping of names, but got {type(data).__name__}")
-    active = [value for _, value in dotted_items(data) if _RESOLVER.search(str(value))]
-    if active:
-        raise ConfigError(
-            f"the stored configuration holds {str(active[0])[:80]!r}; expected no resolver such as "
-            "${oc.env:...}, because somebody else may have written it"
-        )
-    config = OmegaConf.create(dict(data))
+    """Return the DictConfig of to_json's data, in struct mode, once `plain_stored` has checked it."""
+    config = OmegaConf.create(plain_stored(data))
     OmegaConf.set_struct(config, True)
     return config
 
@@ -95,21 +120,17 @@ def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
         raise ConfigError(explain(error, config_name, overrides)) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"Cannot read a YAML file: {one_line(error)}") from error
+    except (RecursionError, MemoryError) as error:
+        raise ConfigError(
+            "Cannot compose the configuration: a YAML file is nested too deeply or too large; expected files "
+            "like those in conf/; change those of --config-dir or NAVRL_CONF"
+        ) from error
 
 
 def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     """Return a stored configuration with other options, and the groups that were replaced as a whole."""
     config = config.copy()
-    groups: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    for override in _parsed(overrides):
-        key, value = override.key_or_group, override.value()
-        if override.is_sweep_override() or override.is_add() or override.is_delete():
-            raise ConfigError(f"Cannot apply '{override.input_line}' to a run; write key=value")
-        if "." not in key and group_options(key):
-            groups[key] = str(value)
-        else:
-            values[key] = value
+    groups, values = _groups_and_values(overrides)
     for group, name in groups.items():
         if group not in config:
             raise ConfigError(
@@ -122,7 +143,24 @@ def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig
             known = [name for name, _ in dotted_items(to_json(config))]
             raise ConfigError(f"Unknown key '{key}'{did_you_mean(key, known)}")
         OmegaConf.update(config, key, value, merge=False)
+    plain_stored(to_json(config))  # what is stored and what is typed may be too much together
     return config, groups
+
+
+def _groups_and_values(overrides: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the chosen options of groups, and the values of keys with their resolvers evaluated."""
+    groups: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for override in _parsed(overrides):
+        key, value = override.key_or_group, override.value()
+        if override.is_sweep_override() or override.is_add() or override.is_delete():
+            raise ConfigError(f"Cannot apply '{override.input_line}' to a run; write key=value")
+        if "." not in key and group_options(key):
+            groups[key] = str(value)
+        else:  # on its own: no resolver may see what is stored
+            alone = OmegaConf.create({"value": value})
+            values[key] = value if is_reference(value) else to_plain(alone.value, resolve=True)
+    return groups, values
 
 
 def _parsed(overrides: Sequence[str]) -> list[Override]:

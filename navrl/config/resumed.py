@@ -9,12 +9,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import compose, from_json
+from navrl.config.stored import LOCAL, plain_stored
 
 _PRESETS = ("experiment", "sweep")  # the saved configuration contains their values already
 # Other values of these make another run.
 _KEPT = ("seed", "rollout_steps", "env", "agent", "observation", "action")
-# These write files or talk to servers, so they come from this installation and never from a file.
-LOCAL = ("logger", "checkpoint", "collector", "rollouts")
 # These change no result, or the first lines of the run show them.
 _SILENT = (
     "resume",
@@ -61,6 +60,7 @@ def resumed(
         for key, override in keys.items():
             if key.startswith(f"{group}."):
                 _replace(config, key, override, here, is_group=False)
+    plain_stored(OmegaConf.to_container(config))
     return config
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import io
 import math
 import re
 import sys
@@ -17,8 +17,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from navrl.config.checks import ConfigError, require_flag, require_whole
-from navrl.config.compose import group_option
-from navrl.config.resumed import LOCAL, resumed
+from navrl.config.compose import evaluated, group_option
+from navrl.config.resumed import resumed
+from navrl.config.stored import LOCAL, words_of
 from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
 from navrl.run import messages
@@ -27,6 +28,7 @@ from navrl.run.device import MOST_ENVS
 from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
 from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
+from navrl.storage.files import parse_json, read_text
 from navrl.storage.find import OUTPUTS, find
 from navrl.storage.schema import ANYTHING, TENSOR, Each, Having, Named, check, loading, whole
 
@@ -42,6 +44,7 @@ _SAVED = (
     *("agent", "env", "collector", "curriculum", "loggers", "rng"),
     *("iteration", "frames", "config", "choices"),
 )
+_LONGEST_LINE = 1 << 20  # characters of a resume that is read, of which one takes some 20,000
 _NOT_THE_RUN = ("restarts", "console")  # how a run is started and shown, not what it is
 # Any other resume= makes a branch, which is another run.
 _FROM_NOTHING = (f"resume={AUTO}", "resume=null")
@@ -130,6 +133,7 @@ def plan_run(cfg: DictConfig) -> Iterator[Plan | None]:
     hydra = HydraConfig.get()
     overrides, choices = list(hydra.overrides.task), dict(hydra.runtime.choices)
     automatic, saved = cfg.resume == AUTO, None
+    cfg = evaluated(cfg)
     with contextlib.ExitStack() as locks:
         lock, checkpoint = _locked(cfg, Path(hydra.runtime.output_dir), overrides, locks)
         if checkpoint is not None:
@@ -313,15 +317,18 @@ def new_overrides(folder: Path, overrides: Sequence[str]) -> list[str]:
 def _first_overrides(folder: Path) -> list[str]:
     """Return the overrides that the run in `folder` was started with."""
     path = folder / "overrides.yaml"
-    return [str(word) for word in OmegaConf.load(path)] if path.is_file() else []
+    return words_of(read_text(path), path) if path.exists() else []
 
 
 def _later_overrides(folder: Path) -> Iterator[list[str]]:
     """Yield the overrides of every resume of the run in `folder`."""
     path = folder / "resumes.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        with contextlib.suppress(ValueError, LookupError, TypeError):  # a power cut may tear a line
-            yield [str(word) for word in json.loads(line)["overrides"]]
+    for line in io.StringIO(read_text(path) if path.exists() else ""):
+        if len(line) <= _LONGEST_LINE:
+            with contextlib.suppress(
+                ValueError, LookupError, TypeError
+            ):  # a power cut may tear a line
+                yield [str(word) for word in parse_json(line)["overrides"]]
 
 
 def is_run(folder: Path) -> bool:

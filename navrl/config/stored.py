@@ -1,0 +1,216 @@
+"""What files of a run may hold, which somebody else may have written: plain data of a bounded size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from navrl.config.checks import ConfigError
+
+# These write files or talk to servers, so they come from this installation and never from a file.
+LOCAL = ("logger", "checkpoint", "collector", "rollouts")
+COMMAND = ("resume", "hydra")  # of one command only
+# The largest configuration of conf/ has 800 values in 8 levels and 10,000 characters.
+MOST_VALUES = 5000  # OmegaConf resolves them within a second
+MOST_LEVELS = 32  # of nesting and of references to references; OmegaConf recurses for each
+MOST_CHARACTERS = 10_000  # of one text; Python reads a number in the square of its digits
+MOST_YAML = 128 << 10  # characters of a file; a configuration takes some 20,000
+_REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)\}")
+_SHOWN = 80
+_NO_RESOLVER = (
+    "expected no resolver such as ${oc.env:...}, and ${ only in a reference such as ${env.name}, because "
+    "somebody else may have written it"
+)
+
+Keys = tuple[str | int, ...]
+
+
+def plain_stored(data: Any) -> dict[str, Any]:
+    """Return a stored configuration without what a file cannot decide; raise ConfigError unless it is safe.
+
+    It is safe if it is plain data of a bounded size, references included, and no text is more than one
+    reference: resolvers run code and read the environment, and parts of text may add up to one.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"a configuration is a mapping of names, but got {type(data).__name__}")
+    local = {key: _numbers(data[key]) for key in LOCAL if key in data}
+    plain = {key: value for key, value in data.items() if key not in (*LOCAL, *COMMAND)}
+    _Sizes(plain).of(())
+    return {**plain, "resume": None, **local}
+
+
+def is_reference(text: object) -> bool:
+    """Return whether a value is one reference such as ${env.name}, and nothing else."""
+    return isinstance(text, str) and _REFERENCE.fullmatch(text) is not None
+
+
+def _numbers(options: Any) -> Any:
+    """Return the class and the numbers of a group that comes from this installation otherwise."""
+    if not isinstance(options, Mapping):
+        return None
+    return {
+        key: value
+        for key, value in options.items()
+        if type(value) in (int, float) or (key == "_target_" and "$" not in str(value))
+    }
+
+
+class _Size(NamedTuple):
+    """The size of a value with references replaced by what they refer to."""
+
+    values: int
+    levels: int
+
+
+class _Sizes:
+    """Sizes by key, each computed once, so that the check takes no longer than reading the file."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._known: dict[Keys, _Size] = {}
+        self._open: dict[Keys, None] = {}  # those being computed, to notice circles
+
+    def of(self, keys: Keys) -> _Size:
+        """Return the size of the value at these keys."""
+        if keys in self._known:
+            return self._known[keys]
+        if keys in self._open:
+            raise _refused(keys, "contains itself", "expected references that end")
+        levels = len(self._open)
+        if levels <= MOST_LEVELS:
+            self._open[keys] = None
+            size = self._measured(keys, _at(self._data, keys))
+            del self._open[keys]
+            levels = size.levels
+        if levels > MOST_LEVELS:
+            raise _refused(keys, "is nested too deeply", f"expected {MOST_LEVELS} levels at most")
+        if size.values > MOST_VALUES:
+            raise _too_many(keys)
+        self._known[keys] = size
+        return size
+
+    def _measured(self, keys: Keys, value: Any) -> _Size:
+        if isinstance(value, Mapping | list | tuple):
+            return self._of_items(keys, value)
+        if isinstance(value, str):
+            return self._of_text(keys, value)
+        if value is None or isinstance(value, bool | int | float):
+            return _Size(1, 1)
+        raise _refused(
+            keys, f"is a {type(value).__name__}", "expected names, lists, text and numbers"
+        )
+
+    def _of_items(self, keys: Keys, items: Any) -> _Size:
+        if len(items) > MOST_VALUES:
+            raise _too_many(keys)
+        values, levels = 1, 0
+        for key in items if isinstance(items, Mapping) else range(len(items)):
+            if not isinstance(key, str | int) or len(str(key)) > _SHOWN or "${" in str(key):
+                raise _refused(keys, f"has the key {str(key)[:_SHOWN]!r}", "expected a plain name")
+            size = self.of((*keys, key))
+            values, levels = values + size.values, max(levels, size.levels)
+        return _Size(values, levels + 1)
+
+    def _of_text(self, keys: Keys, text: str) -> _Size:
+        if len(text) > MOST_CHARACTERS:
+            raise _refused(
+                keys, f"has {len(text):,} characters", f"expected {MOST_CHARACTERS:,} at most"
+            )
+        if "${" not in text:
+            return _Size(1, 1)
+        match, shown = _REFERENCE.fullmatch(text), f"is {text[:_SHOWN]!r}"
+        if match is None:
+            raise _refused(keys, shown, _NO_RESOLVER)
+        up, names = len(match[1]), tuple(match[2].split("."))
+        target = (*keys[: len(keys) - up], *names) if up else names
+        if up > len(keys) or not self._has(target):
+            raise _refused(keys, shown, "expected the name of a key, itself in no other reference")
+        size = self.of(target)
+        return _Size(size.values + 1, size.levels + 1)
+
+    def _has(self, keys: Keys) -> bool:
+        try:
+            _at(self._data, keys)
+        except LookupError:
+            return False
+        return True
+
+
+def _at(data: Any, keys: Keys) -> Any:
+    """Return the value at these keys; raise LookupError if there is none."""
+    for key in keys:
+        indexed = Mapping if isinstance(key, str) else Mapping | list | tuple
+        if not isinstance(data, indexed):
+            raise LookupError(key)
+        data = data[key]
+    return data
+
+
+def _too_many(keys: Keys) -> ConfigError:
+    return _refused(
+        keys, f"has more than {MOST_VALUES:,} values", "expected fewer, with references"
+    )
+
+
+def _refused(keys: Keys, found: str, expected: str) -> ConfigError:
+    name = ".".join(map(str, keys))
+    key = f"{name[:_SHOWN]!r}" if keys else "it"
+    return ConfigError(f"the stored configuration cannot be used: {key} {found}; {expected}")
+
+
+def parse_yaml(text: str, path: Path) -> Any:
+    """Return the plain data of a YAML text from a run's folder; raise ConfigError unless it is small."""
+    if len(text) > MOST_YAML:
+        raise _unusable(path, f"{len(text):,} characters")
+    try:
+        return _Loader(text, path).get_single_data()
+    except ConfigError:
+        raise
+    except (yaml.YAMLError, ValueError) as error:
+        raise _unusable(path, f"no plain YAML ({type(error).__name__})") from error
+
+
+def words_of(text: str, path: Path) -> list[str]:
+    """Return the overrides that a run's overrides.yaml holds."""
+    words = parse_yaml(text, path)
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise _unusable(path, "no list of words")
+    return words
+
+
+def _unusable(path: Path, found: str) -> ConfigError:
+    return ConfigError(f"{path} holds {found}; expected what navrl wrote; choose another run")
+
+
+class _Loader(yaml.SafeLoader):
+    """Builds plain data of a bounded size without aliases, anchors and tags, which navrl does not write."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        super().__init__(text)
+        self._path, self._levels, self._values = path, 0, 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose one node, and those inside it."""
+        self._levels += 1
+        self._values += 1
+        reason = self._refusal(self.peek_event())
+        if reason:
+            raise _unusable(self._path, reason)
+        node = super().compose_node(parent, index)
+        self._levels -= 1
+        return node
+
+    def _refusal(self, event: Any) -> str:
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            return "an alias"
+        if event.tag is not None:
+            return "a tag"
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MOST_CHARACTERS:
+            return f"a text of {len(event.value):,} characters"
+        if self._levels > MOST_LEVELS:
+            return f"more than {MOST_LEVELS} levels"
+        return f"more than {MOST_VALUES:,} values" if self._values > MOST_VALUES else ""
