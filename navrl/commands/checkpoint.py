@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from navrl.storage.checkpoint import (
     write_state,
 )
 from navrl.storage.compare import Difference, describe, differing, leaves
+from navrl.storage.files import read_json
 from navrl.storage.find import OUTPUTS, find, find_files
 from navrl.storage.header import CorruptFile
 
@@ -95,7 +95,7 @@ def _pointers(folder: Path) -> dict[str, str]:
     found = {}
     for name in (LATEST, BEST):
         try:
-            found[name] = str(json.loads((folder / name).read_text(encoding="utf-8"))["file"])
+            found[name] = str(read_json(folder / name)["file"])
         except (OSError, ValueError, LookupError, TypeError):
             continue  # it does not exist, or navrl did not write it
     return found
@@ -143,7 +143,10 @@ def _export(options: argparse.Namespace) -> int:
     missing = [name for name in (*_KEPT, "agent") if name not in state]
     if missing:
         raise ConfigError(f"{path} holds no {', '.join(missing)}; expected a training run's")
-    policy = {"agent": {"policy": state["agent"]["policy"]}, **{key: state[key] for key in _KEPT}}
+    agent = state["agent"]
+    if not isinstance(agent, dict) or "policy" not in agent or type(state["frames"]) is not int:
+        raise ConfigError(f"{path} holds no policy of an agent; expected a training run's")
+    policy = {"agent": {"policy": agent["policy"]}, **{key: state[key] for key in _KEPT}}
     write_state(options.output, policy, frames=state["frames"], score=None)
     sizes = (size_text(file.stat().st_size) for file in (options.output, path))
     show(f"{options.output}: {' of the '.join(sizes)} of {path}\n")

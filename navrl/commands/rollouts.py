@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import io
+import hashlib
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -16,11 +18,14 @@ from navrl.config.checks import printable, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Action, add_actions, command_parser, show
 from navrl.loggers.format import size as size_text
-from navrl.storage.files import write_atomically
+from navrl.storage.files import replacing
 from navrl.storage.find import OUTPUTS, find_files
 from navrl.storage.header import CorruptFile, Header
+from navrl.storage.rollout_format import Key
 from navrl.storage.rollouts import load_rollout, rollout_files, rollout_header
 
+_LONGEST_NAME = 200  # of an array; a zip holds 65,535 bytes
+_EMPTY = "%"  # in place of an empty name, which quoting leaves empty
 _EXAMPLES = """  navrl rollouts ls                                       those of the newest run
   navrl rollouts show outputs/latest/rollouts/rollout_000100.nvrl
   navrl rollouts verify outputs/latest                    exit code 1 if something is damaged
@@ -86,18 +91,49 @@ def _verify(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     """Write the tensors as arrays in one .npz file, with names such as next/reward."""
     require_writable(options.output, "OUTPUT", suffix=".npz")
-    rollout = load_rollout(_newest(options.where), options.keys)
+    path = _newest(options.where)
+    keys = None if options.keys is None else _keys_of(options.keys, rollout_header(path))
+    rollout = load_rollout(path, keys)
     arrays = {
-        "/".join((key,) if isinstance(key, str) else key): _array(item)
+        _array_name((key,) if isinstance(key, str) else key): _array(item)
         for key, item in rollout.items(include_nested=True, leaves_only=True)
         if isinstance(item, Tensor)
     }
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
-    write_atomically(options.output, content.getbuffer())
+    # Not numpy.savez, whose own arguments would be names that no tensor can have.
+    with replacing(options.output) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
     size = options.output.stat().st_size
     show(f"wrote {options.output} ({len(arrays)} arrays, {size_text(size)})\n")
     return 0
+
+
+def _array_name(key: Key) -> str:
+    """Return a name that no other key has, and that neither numpy nor zip reads as anything else.
+
+    Letters, digits, "_", "-" and "." stand for themselves, everything else is quoted as in a URL.
+    """
+    name = "/".join(map(_quoted, key))
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{name[: _LONGEST_NAME - len(digest) - 2]}%-{digest}"
+
+
+def _quoted(part: str) -> str:
+    """Return one name of a key; no folder above, no name that looks like that of a file."""
+    quoted = quote(part, safe="", errors="surrogatepass") or _EMPTY
+    if not quoted.strip(".") or quoted.endswith(".npy"):
+        quoted = quoted.replace(".", "%2E")
+    return quoted
+
+
+def _keys_of(names: Sequence[str], header: Header) -> list[Key]:
+    """Return the keys, or beginnings of keys, that become arrays of these names."""
+    keys = [tuple(key[:end]) for key in header.meta["keys"] for end in range(1, len(key) + 1)]
+    known = {_array_name(key): key for key in keys}
+    return [known.get(name, tuple(name.split("/"))) for name in names]
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -132,7 +168,10 @@ def _parser() -> argparse.ArgumentParser:
     export = add_actions(parser, actions)["export"]
     export.add_argument("output", type=Path, metavar="OUTPUT", help="the .npz file to write")
     export.add_argument(
-        "--keys", nargs="+", metavar="KEY", help="such as observation/lidar; default: all"
+        "--keys",
+        nargs="+",
+        metavar="KEY",
+        help="names of arrays, or groups of them, such as next; default: all",
     )
     return parser
 
