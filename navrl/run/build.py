@@ -76,7 +76,7 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
     if saved is not None and not plan.keeps_episodes:
         with loading(plan.origin):
             curriculum.load_state_dict(saved["curriculum"])
-        env.set_seed(cfg.seed)
+        env.set_seed(cfg.seed + plan.done)  # not the first episodes of the run again
     frames = (plan.total - plan.done) * cfg.num_envs * cfg.rollout_steps
     collector = build_collector(cfg, env, agent, total_frames=frames)
     if saved is not None and plan.keeps_episodes:

@@ -58,9 +58,10 @@ def going_on(plan: Plan, changed: str) -> str:
     if plan.keeps_episodes or plan.saved is None:
         return f"{place}: everything is restored{options}"
     then, now = plan.saved["config"]["num_envs"], plan.cfg.num_envs
+    why = f"num_envs was {then}, is {now}" if then != now else "this world cannot save them"
     return (
         f"{place}: weights, optimiser, counters, curriculum and random numbers are restored; the episodes "
-        f"under way are not (num_envs was {then}, is {now}): every env begins a new one{options}"
+        f"under way are not ({why}): every env begins a new one{options}"
     )
 
 

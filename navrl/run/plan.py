@@ -80,8 +80,10 @@ class Plan(NamedTuple):
 
     @property
     def keeps_episodes(self) -> bool:
-        """Return whether the episodes under way continue: there must be as many envs as before."""
-        return self.saved is not None and self.saved["config"]["num_envs"] == self.cfg.num_envs
+        """Return whether the episodes under way continue: saved, for as many envs as there are now."""
+        if self.saved is None or not self.saved["env"]:
+            return False
+        return bool(self.saved["config"]["num_envs"] == self.cfg.num_envs)
 
     @property
     def evaluates_in_loop(self) -> bool:

@@ -38,6 +38,11 @@ def episode_key(seed: Tensor, env_id: Tensor, episode: Tensor) -> Tensor:
     return mix(mix(mix(seed) ^ env_id) ^ episode)
 
 
+def plain_seed(seed: int | None) -> int:
+    """Return a whole number of 30 bits for generators of others; close seeds give distant numbers."""
+    return int(mix(torch.tensor(int(seed or 0), dtype=torch.int64))) % (1 << 30)
+
+
 def uniform(key: Tensor, stream: int, count: int) -> Tensor:
     """Draw `count` numbers in [0, 1) for every key, float32 (count, N)."""
     stream_key = mix(key ^ stream)

@@ -6,106 +6,56 @@ a centralised critic observes what all agents observe.
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Bounded, Unbounded
-from torchrl.envs import EnvBase
+from torchrl.data import Bounded
 from torchrl.envs.libs.vmas import VmasEnv
 from torchrl.envs.utils import MarlGroupMapType
 
-from navrl.config.checks import require_choice, require_whole
+from navrl.config.checks import ConfigError, require_choice
 from navrl.envs.core import specs
-
-_LEAF = "features"  # the whole observation of an agent
-_INSTALL = "env=vmas needs VMAS, which is not installed; pip install 'navrl[interop]'"
+from navrl.envs.external.base import FEATURES, ExternalEnv, ExternalOptions, Moved, needs
 
 
-class VmasTeamEnv(EnvBase):
-    """N simulations of one scenario, cut after `horizon` steps."""
-
-    scripted_group = None  # nothing but a policy can act
-    episode_keys = ("return", "length")
-    rate_names = ()
-    counted_when: Mapping[str, str] = MappingProxyType({})  # statistics are means over all episodes
-    curriculum_advice = ""
+class VmasTeamEnv(ExternalEnv):
+    """N simulations of one scenario."""
 
     def __init__(
-        self,
-        *,
-        name: str,
-        headline: Mapping[str, str],
-        objective: str,
-        vmas_scenario: str,
-        options: Mapping[str, Any],
-        horizon: int,
-        num_envs: int,
-        device: torch.device | str,
-        seed: int,
-        first_env_id: int = 0,
+        self, *, vmas_scenario: str, options: Mapping[str, Any], **common: Unpack[ExternalOptions]
     ) -> None:
-        self.name, self.headline, self.objective = name, dict(headline), objective
-        require_choice("env.objective", objective, self.episode_keys)
-        require_whole("env.horizon", horizon, 1)
-        require_whole("num_envs", num_envs, 1)
-        super().__init__(device=torch.device(device), batch_size=[num_envs])
-        self._horizon, self._first_env_id = horizon, first_env_id
-        self._inner = _built(vmas_scenario, options, num_envs, self.device)
+        super().__init__(**common)
+        inner = self._inner = _built(vmas_scenario, options, common["num_envs"], self.device)
         self._random_state: list[Any] = [*self._global_random_state]
-        self._set_seed(seed)
-        self._totals = torch.zeros(num_envs, 2, device=self.device)  # return, length
-        self._declare()
-
-    def _declare(self) -> None:
-        inner, shape, device = self._inner, self.batch_size, self.device
+        self._set_seed(common["seed"])
         seen = inner.full_observation_spec["agents", "observation"].shape[1:]
         move = inner.full_action_spec["agents", "action"]
         action = Bounded(
-            low=move.low.float(), high=move.high.float(), shape=move.shape, device=device
+            low=move.low.float(), high=move.high.float(), shape=move.shape, device=self.device
         )
-        leaves = {_LEAF: seen[1:]}
-        self.observation_spec, self.action_spec = specs.team_specs(leaves, seen.numel(), action)
-        self.observation_spec["episode"] = Unbounded((*shape, 2), device=device)
-        self.reward_spec = specs.reward_spec(shape, seen[0], device)
-        self.full_done_spec = specs.done_spec(shape, device)
+        observation, action = specs.team_specs({FEATURES: seen[1:]}, seen.numel(), action)
+        self.declare(observation, action, rewarded_agents=seen[0])
 
-    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+    def advance(self, tensordict: TensorDictBase) -> Moved:
+        """Step all simulations; the team's reward is the mean of the agents'."""
         with self._own_random_state():
             stepped = self._inner._step(tensordict)
-        own = stepped.get(("agents", "reward"))
-        reward = own.mean(1)
-        self._totals = self._totals + torch.cat([reward, torch.ones_like(reward)], -1)
-        terminated = stepped.get("terminated")
-        truncated = (self._totals[:, 1:] >= self._horizon) & ~terminated
-        frame = self._renamed(stepped)
-        frame.get("agents").set("reward", own)
-        frame.update({"reward": reward, "terminated": terminated, "truncated": truncated})
-        return frame.set("done", terminated | truncated)
+        own, terminated = (
+            stepped.get(("agents", "reward")),
+            stepped.get("terminated").squeeze(-1),
+        )
+        leaves = {**_leaves(stepped), "agents/reward": own}
+        return Moved(leaves, own.mean((1, 2)), terminated, torch.zeros_like(terminated))
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **_: Any) -> TensorDictBase:
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        everyone = torch.ones(*self.batch_size, 1, dtype=torch.bool, device=self.device)
-        chosen = everyone if mask is None else mask.reshape(everyone.shape)
-        request = TensorDict({"_reset": chosen}, batch_size=self.batch_size, device=self.device)
+    def begin(self, mask: Tensor | None) -> dict[str, Tensor]:
+        """Begin new episodes where the mask (N,) is true, or everywhere."""
+        request = TensorDict({}, batch_size=self.batch_size, device=self.device)
+        if mask is not None:
+            request.set("_reset", mask.unsqueeze(-1))
         with self._own_random_state():
-            begun = self._inner._reset(request)
-        self._totals = torch.where(chosen, 0.0, self._totals)
-        frame = self._renamed(begun)
-        for flag in ("done", "terminated", "truncated"):
-            frame.set(flag, torch.zeros_like(everyone))
-        return frame
-
-    def _renamed(self, frame: TensorDictBase) -> TensorDict:
-        """Return the observations of all agents under our keys."""
-        seen: Tensor = frame.get(("agents", "observation")).float()
-        group = seen.shape[:2]
-        observation = TensorDict({_LEAF: seen}, batch_size=group)
-        agents = TensorDict({"observation": observation}, batch_size=group)
-        leaves = {"agents": agents, "state": seen.flatten(1), "episode": self._totals}
-        return TensorDict(leaves, batch_size=self.batch_size, device=self.device)
+            return _leaves(self._inner._reset(request))
 
     def _set_seed(self, seed: int | None) -> None:
         """Play the episodes of this seed from the next reset on."""
@@ -128,24 +78,17 @@ class VmasTeamEnv(EnvBase):
         finally:
             self._random_state, shared[:] = [*shared], others
 
-    def runtime_state(self) -> dict[str, Any]:
-        """Return nothing, because the simulator cannot be saved."""
-        return {}
 
-    def load_runtime_state(self, runtime: dict[str, Any]) -> None:
-        """Raise, because the simulator cannot be restored."""
-        raise ValueError(
-            "a run in env=vmas cannot be resumed, because its simulator cannot be saved; expected another "
-            "env; start a new run, or evaluate this one"
-        )
+def _leaves(frame: TensorDictBase) -> dict[str, Tensor]:
+    """Return the observations of all agents under our keys."""
+    seen: Tensor = frame.get(("agents", "observation")).float()
+    return {f"agents/observation/{FEATURES}": seen, "state": seen.flatten(1)}
 
 
 def _built(scenario: str, options: Mapping[str, Any], num_envs: int, device: Any) -> VmasEnv:
     """Build TorchRL's wrapper around the scenario."""
-    try:
+    with needs("vmas", "env=vmas needs VMAS"):
         import vmas
-    except ImportError as error:
-        raise ValueError(_INSTALL) from error
     known = (*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios)
     require_choice("env.vmas_scenario", scenario, sorted(known))
     inner = VmasEnv(
@@ -158,7 +101,7 @@ def _built(scenario: str, options: Mapping[str, Any], num_envs: int, device: Any
         scenario_kwargs=dict(options),
     )
     if inner.het_specs:
-        raise ValueError(
+        raise ConfigError(
             f"env.vmas_scenario = {scenario!r} has agents of several kinds; expected agents with equal "
             "observations and actions; change env.vmas_scenario or env.options"
         )

@@ -64,7 +64,7 @@ def test_a_seed_fixes_the_episodes_and_training_keeps_its_luck():
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("env.vmas_scenario=chess", r"env\.vmas_scenario = 'chess'; expected one of"),
+        ("env.vmas_scenario=chess", r"env\.vmas_scenario = chess; expected one of"),
         ("env.vmas_scenario=simple_tag", "agents of several kinds"),
         ("env.horizon=0", r"env\.horizon = 0"),
     ],
