@@ -102,22 +102,6 @@ def test_termination_wins_where_the_time_limit_falls_on_the_same_step(make_env, 
     ]
 
 
-def test_one_env_equals_row_0_of_many(make_env, rollout):
-    one, many = make_env(num_envs=1), make_env(num_envs=67)  # no whole number of vector registers
-    actions = random_actions(make_env(), 25)
-    alone = stacked(play(one, [action[:1] for action in actions]))
-    assert_same(alone, rollout[:1, :25])
-    everybody = [action[torch.arange(67) % 8] for action in actions]
-    assert_same(alone, stacked(play(many, everybody))[:1])
-
-
-def test_env_ids_name_the_episodes_whichever_process_plays_them(make_env, rollout):
-    upper_half = make_env(num_envs=4, first_env_id=4)
-    actions = random_actions(make_env(), 25)
-    found = stacked(play(upper_half, [action[4:] for action in actions]))
-    assert_same(found, rollout[4:, :25])
-
-
 def test_a_seed_fixes_the_episodes(make_env, rollout):
     env = make_env(seed=4)
     actions = random_actions(env, 25)

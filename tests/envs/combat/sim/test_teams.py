@@ -1,66 +1,19 @@
-"""N against N: pairs that do not meet are duels, shots fly at whom they were fired at, the dead stay dead."""
+"""N against N: shots fly at whom they were fired at, and the fight goes on until a side is dead."""
 
 import itertools
-import math
 
 import pytest
 import torch
 
 from navrl.envs.combat.sim.advance import advance
-from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.state import decided, winner_sign
 from tests.envs.combat.sim.duels import (
-    leaves,
     opening,
     orders,
     play,
     put_missile,
-    same_bits,
     shipped_params,
 )
-
-FAR_M = 4e5  # nothing flies that far
-
-
-def rows(state, pick):
-    """The aircraft and missiles `pick` of a state, without whom they aim at, which is a number."""
-    aircraft = [field[pick] for field in leaves(state.aircraft)]
-    flying = state.missiles
-    missiles = [*flying.motion, flying.active, flying.age_ticks, *flying.line_of_sight_rad]
-    return [*aircraft, *(field[pick] for field in missiles)]
-
-
-@pytest.mark.parametrize("size", [2, 8])
-@pytest.mark.parametrize("place", ["first", "last"])
-def test_far_pairs_that_hold_fire_change_no_bit_of_a_duel(size, place):
-    changes = {"rudder_rate_per_s": 0.5, "channels": 2, "resolve_in_flight": True}
-    duel, crowd = shipped_params(**changes), shipped_params(team_size=size, **changes)
-    mine = 0 if place == "first" else size - 1
-    pair = [mine, size + mine]
-    fighters = [(0.0, 0.0, 20.0, 300.0)], [(15e3, 0.0, 180.0, 350.0)]
-    bystanders = [[(-FAR_M, 9e3 * n, 0.0, 300.0)] for n in range(size - 1)]
-    bystanders += [[(FAR_M, 9e3 * n, 0.0, 300.0)] for n in range(size - 1)]
-    table = bystanders
-    table.insert(mine, fighters[0])
-    table.insert(size + mine, fighters[1])
-    one, many = opening(duel, *fighters), opening(crowd, *table)
-    for number in range(12):
-        rudder, fire = float(number % 3 - 1), number == 1
-        one, events = advance(duel, one, orders(one, [rudder, -rudder], fire=fire))
-        rudders, fires = (
-            torch.linspace(-1.0, 1.0, 2 * size),
-            torch.zeros(2 * size, dtype=torch.bool),
-        )
-        rudders[pair], fires[pair] = torch.tensor([rudder, -rudder]), fire
-        many, others = advance(crowd, many, orders(many, rudders, fire=fires))
-        assert all(
-            torch.equal(a, b) for a, b in zip(rows(one, [0, 1]), rows(many, pair), strict=True)
-        )
-        for name, flags in events._asdict().items():
-            expected = torch.zeros_like(getattr(others, name))
-            expected[pair] = flags
-            assert torch.equal(getattr(others, name), expected), name
-    assert one.missiles.active[:, 0].all()
 
 
 def grid(params, spread_m=4e3):
@@ -151,41 +104,3 @@ def test_the_fight_goes_on_until_a_whole_side_is_dead():
         assert winner_sign(params, now, 0).item() == float(red and not blue) - float(
             blue and not red
         )
-
-
-def test_the_numbers_of_the_mates_are_only_numbers():
-    params = shipped_params(team_size=3)
-    generator = torch.Generator().manual_seed(0)
-    draw = torch.rand(4, 6, 32, generator=generator)
-    heading = draw[2] * 2.0 * math.pi
-    motion = Motion(
-        18e3 * draw[0], 18e3 * draw[1], heading.cos(), heading.sin(), 200.0 + 250.0 * draw[3]
-    )
-    order = [2, 0, 1, 4, 5, 3]
-    place = torch.tensor([1, 2, 0, 2, 0, 1])  # where an aircraft of the other side has gone
-    state = opening(params, *[[(0.0, 0.0, 0.0, 1.0)] * 32] * 6)
-    state = state._replace(aircraft=state.aircraft._replace(motion=motion))
-    turned = Motion(*(field[order] for field in motion))
-    other = state._replace(aircraft=state.aircraft._replace(motion=turned))
-    happened = 0
-    for _ in range(40):
-        rudder = torch.randint(-1, 2, (6, 32), generator=generator)
-        fire = torch.rand(6, 32, generator=generator) < 0.2
-        requested = torch.randint(0, 3, (6, 32), generator=generator, dtype=torch.int32)
-        renamed = torch.stack(
-            [
-                place[:3][requested[me].long()] if me > 2 else place[3:][requested[me].long()]
-                for me in range(6)
-            ]
-        ).int()
-        state, events = advance(
-            params, state, orders(state, rudder, fire=fire)._replace(target=requested)
-        )
-        action = orders(other, rudder[order], fire=fire[order])._replace(target=renamed[order])
-        other, others = advance(params, other, action)
-        assert all(torch.equal(a[order], b) for a, b in zip(events, others, strict=True))
-        happened += int(events.killed.sum())
-    assert same_bits(
-        Motion(*(field[order] for field in state.aircraft.motion)), other.aircraft.motion
-    )
-    assert happened > 32
