@@ -15,10 +15,11 @@ from navrl import __version__
 from navrl.config.checks import require_flag, require_whole, require_writable
 from navrl.config.command import run_main, split_overrides
 from navrl.config.command_line import show
+from navrl.config.quoting import override
 from navrl.run.build import build_env
 from navrl.run.device import MOST_ENVS, enough_memory, prepare_process
 from navrl.run.episodes import play, summarise, table
-from navrl.run.policies import build_policy, find_policy, opponent_name
+from navrl.run.policies import build_policy, find_policy, opponent_name, spelled_out
 from navrl.selfplay.league_table import league_record, league_table, load_league
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
@@ -87,13 +88,8 @@ def arguments_of(words: Sequence[str]) -> list[str]:
     own, overrides = split_overrides(words, "evaluate")
     own = [re.sub(r"^checkpoint=", "policy=", word) for word in own]
     own = [re.sub(r"^env=", "env_name=", word) for word in own]
-    for place, word in enumerate(own):
-        group, _, reference = word.partition("=checkpoint:")
-        if group == "opponent":  # as `navrl replay opponent=` takes it
-            own[place : place + 1] = ["opponent=checkpoint", f"opponent.checkpoint={reference}"]
-            break
-    quoted = ("'" + word.replace("'", r"\'") + "'" for word in overrides)
-    return [*own, f"overrides=[{','.join(quoted)}]"] if overrides else own
+    own = [part for word in own for part in spelled_out(word)]
+    return [*own, override("overrides", overrides)] if overrides else own
 
 
 def main() -> None:

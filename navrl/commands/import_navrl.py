@@ -18,6 +18,7 @@ from navrl.config.checks import ConfigError, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser
 from navrl.config.compose import compose, dotted_items, from_json, to_json
+from navrl.config.quoting import override, shell_line, shown_path
 from navrl.run.build import build_agent, build_env, load_agent
 from navrl.storage.checkpoint import load_policy_state, write_state
 from navrl.storage.files import write_atomically
@@ -73,7 +74,8 @@ def import_navrl(options: argparse.Namespace) -> None:
         raise ConfigError(f"output = {output}; expected another file than the source; add --output")
     if options.export is None:
         _import(source, output)
-        example = f"  next: navrl evaluate checkpoint={output}\n"
+        measure = ["navrl", "evaluate", override("checkpoint", shown_path(output))]
+        example = f"  next: {shell_line(measure)}\n"
     else:
         _export(source, output)
         example = ""

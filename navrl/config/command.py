@@ -230,6 +230,11 @@ def _check_can_start(config: DictConfig, *, multirun: bool) -> None:
         output = Path(config.hydra.sweep.dir if multirun else config.hydra.run.dir).absolute()
     except OmegaConfBaseException as error:
         raise ConfigError(f"The output directory has no name: {one_line(error)}") from error
+    if "${" in str(output):  # Hydra writes it into the configuration, where that is a reference
+        raise ConfigError(
+            f"hydra.run.dir = {output}; expected a folder without ${{ in its name; change hydra.run.dir, or "
+            "work in another folder"
+        )
     try:
         if output.exists() and not output.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "it is a file")

@@ -76,11 +76,13 @@ def _evaluate(parent: Any, key: Any) -> None:
             _evaluate(inside, inner)
     elif not is_reference(node._value()):
         value = to_plain(parent[key], resolve=True)
-        name = node._get_full_key(None)
-        require(
-            "${" not in str(value), name, value, "a value without ${, which would be a reference"
-        )
+        _require_text(node._get_full_key(None), value)
         parent[key] = value
+
+
+def _require_text(key: str, value: object) -> None:
+    """Raise ConfigError about a text with ${, such as a folder's name, which is a reference once stored."""
+    require("${" not in str(value), key, value, "a value or a name without ${")
 
 
 def group_option(group: str, name: str) -> Any:
@@ -160,6 +162,7 @@ def _groups_and_values(overrides: Sequence[str]) -> tuple[dict[str, str], dict[s
         else:  # on its own: no resolver may see what is stored
             alone = OmegaConf.create({"value": value})
             values[key] = value if is_reference(value) else to_plain(alone.value, resolve=True)
+            _require_text(key, "" if is_reference(value) else values[key])
     return groups, values
 
 

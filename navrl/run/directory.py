@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from navrl.config.quoting import override, shell_line, shown_path
 from navrl.run.environment import describe_environment
 from navrl.run.lock import RunDirectoryError, RunLock, plain_errors
 from navrl.run.status import State, now, status_after, write_status
@@ -37,8 +38,9 @@ class RunDirectory:
             self.checkpoints.mkdir(exist_ok=True)
             self.resumed = (self.path / "config.yaml").exists()
             if self.resumed and resumed_from is None:
+                again = override("resume", shown_path(self.path))
                 raise RunDirectoryError(
-                    f"{str(self.path)!r} holds a run already; go on with resume={self.path}, or "
+                    f"{str(self.path)!r} holds a run already; go on with {shell_line([again])}, or "
                     "choose another folder with hydra.run.dir=<folder>"
                 )
             self._describe(config, overrides, device, resumed_from)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import torch
 from omegaconf import DictConfig
 
 from navrl.config.compile_cache import is_kept
+from navrl.config.quoting import override, shell_line, shown_path
 from navrl.envs.core.compiling import Compilation
 from navrl.run.status import has_finished
 
@@ -33,7 +33,7 @@ def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str
         f"device {parts.env.device}, threads {torch.get_num_threads()}, "
         f"{parts.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
-        f"{lessons}{_horizon(cfg)}writing to {_short(run)}"
+        f"{lessons}{_horizon(cfg)}writing to {shown_path(run)}"
     )
 
 
@@ -52,9 +52,7 @@ def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
 def going_on(plan: Plan, changed: str) -> str:
     """Return what was restored, what was not, and which options differ from the saved ones."""
     options = f"\nchanged against the saved run: {changed}" if changed else ""
-    place = (
-        f"going on from {_short(Path(plan.origin))}, iteration {plan.done}, frame {plan.frames:,}"
-    )
+    place = f"going on from {shown_path(Path(plan.origin))}, iteration {plan.done}, frame {plan.frames:,}"
     if plan.keeps_episodes or plan.saved is None:
         return f"{place}: everything is restored{options}"
     then, now = plan.saved["config"]["num_envs"], plan.cfg.num_envs
@@ -81,24 +79,19 @@ def _horizon(cfg: DictConfig) -> str:
 
 def next_commands(run: Path, frames: int) -> str:
     """Return commands to copy: evaluate the run, train it for as many frames again."""
-    place = shlex.quote(_short(run))
     if not _has_saved(run):
         return "nothing was saved, because of checkpoint=none"
-    return (
-        "next:\n"
-        f"  {_python()} -m navrl.evaluate checkpoint={place}\n"
-        f"  {_python()} -m navrl.train resume={place} total_frames={2 * frames}"
-    )
+    longer = f"total_frames={2 * frames}"
+    return f"next:\n  {_evaluate(run)}\n  {_command('train', override('resume', shown_path(run)), longer)}"
 
 
 def interrupted(run: Path, *, complete: bool) -> str:
     """Return the command that continues an interrupted run."""
-    place = shlex.quote(_short(run))
     if not _has_saved(run):
         return "stopped; nothing was saved, because of checkpoint=none"
     if complete:
-        return f"training was complete. To measure it:  {_python()} -m navrl.evaluate checkpoint={place}"
-    return f"saved. To go on:  {_python()} -m navrl.train resume={place}"
+        return f"training was complete. To measure it:  {_evaluate(run)}"
+    return f"saved. To go on:  {_command('train', override('resume', shown_path(run)))}"
 
 
 def unmeasured(run: Path) -> str:
@@ -110,15 +103,13 @@ def _has_saved(run: Path) -> bool:
     return any(run.glob("checkpoints/*.ckpt"))
 
 
-def _short(path: Path) -> str:
-    """Return the path, relative to the working directory if it is inside."""
-    absolute = path.absolute()
-    inside = absolute.is_relative_to(Path.cwd())
-    return str(absolute.relative_to(Path.cwd()) if inside else absolute)
+def _evaluate(run: Path) -> str:
+    return _command("evaluate", override("checkpoint", shown_path(run)))
 
 
-def _python() -> str:
-    """Return this interpreter as the user would type it here."""
-    if shutil.which("python") == sys.executable:  # its environment is active
-        return "python"
-    return shlex.quote(_short(Path(sys.executable)))
+def _command(module: str, *words: str) -> str:
+    """Return the command as a line that can be copied into a shell here."""
+    # Its environment is active if python is this interpreter.
+    active = shutil.which("python") == sys.executable
+    python = "python" if active else shown_path(Path(sys.executable))
+    return shell_line([python, "-m", f"navrl.{module}", *words])

@@ -18,6 +18,7 @@ from navrl.config.compose import (
     group_options,
     overridden,
 )
+from navrl.config.quoting import override
 from navrl.contracts import Env, Policy, ScriptedEnv
 from navrl.run.build import load_policy, resolve_opponent
 from navrl.run.evaluation import evaluation_config
@@ -25,6 +26,7 @@ from navrl.storage.checkpoint import BEST, LATEST, load_policy_state
 from navrl.storage.find import OUTPUTS, find
 
 SCRIPTED = "scripted:"
+_CHECKPOINT = "opponent.checkpoint"
 _NO_PILOTS = ("checkpoint", "league", "mixture", "scripts")  # several pilots, or a network
 _INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", "env.sim.frame")
 
@@ -44,7 +46,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
     A scripted policy plays in the default env, a trained one in the env of its run. Overrides are those of
     navrl train; env=<name> chooses another env, in which a trained policy keeps its observations and actions.
     """
-    overrides = [part for word in overrides for part in _spelled_out(word)]
+    overrides = [part for word in overrides for part in spelled_out(word)]
     envs = [word.partition("=")[2] for word in overrides if word.startswith("env=")]
     state: dict[str, Any] | None = None
     if name.startswith(SCRIPTED):
@@ -141,12 +143,14 @@ def _with_interface_of(trained: DictConfig, config: DictConfig) -> DictConfig:
     return config
 
 
-def _spelled_out(override: str) -> list[str]:
+def spelled_out(word: str) -> list[str]:
     """Return opponent=checkpoint:<reference> as the two overrides that it stands for."""
-    group, _, reference = override.partition("=checkpoint:")
+    group, _, reference = word.partition("=checkpoint:")
     if group != "opponent":
-        return [override]
-    return ["opponent=checkpoint", f"opponent.checkpoint={reference}"]
+        return [word]
+    quoted = reference[:1] in ("'", '"')
+    chosen = f"{_CHECKPOINT}={reference}" if quoted else override(_CHECKPOINT, reference)
+    return ["opponent=checkpoint", chosen]
 
 
 def _composed(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:

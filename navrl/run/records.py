@@ -10,6 +10,7 @@ from typing import NamedTuple
 from omegaconf import OmegaConf
 
 from navrl.config.compose import build, to_json
+from navrl.config.quoting import shell_line, shown_path
 from navrl.config.resumed import changes
 from navrl.contracts import RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
@@ -67,9 +68,10 @@ class Records(NamedTuple):
                 self.saver.flush()
         except OSError as error:
             if last or self.saver.on_error == "stop":
+                place = shown_path(self.run.path)
                 raise SaveFailed(
                     f"training ends, and a checkpoint is missing: {error}; "
-                    f"what is there: navrl checkpoint ls {self.run.path}"
+                    f"what is there: {shell_line(['navrl', 'checkpoint', 'ls', place])}"
                 ) from error
             self.note(f"not saved ({error}); the run goes on and tries again")
             return

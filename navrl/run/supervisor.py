@@ -16,6 +16,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from navrl.config.checks import ConfigError, require_whole
+from navrl.config.quoting import override
 from navrl.run.plan import AUTO, is_run, own_folder
 from navrl.run.status import read_status
 
@@ -73,8 +74,7 @@ def supervised_command(cfg: DictConfig, folder: Path) -> list[str]:
             f"restarts = {cfg.restarts} goes on with the run of this very command; expected resume=auto and "
             "no -m; change restarts"
         )
-    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    last_words = [f"resume={AUTO}", "restarts=0", f"hydra.run.dir='{quoted}'"]
+    last_words = [f"resume={AUTO}", "restarts=0", override("hydra.run.dir", folder)]
     return [sys.executable, "-m", "navrl.train", *sys.argv[1:], *last_words]
 
 

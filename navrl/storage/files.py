@@ -199,8 +199,10 @@ def delete_temporaries(directory: Path) -> None:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Return strict JSON, in which a number that JSON cannot hold becomes null."""
-    return json.dumps(_finite(value), indent=indent, allow_nan=False, ensure_ascii=False)
+    """Return strict JSON in UTF-8, in which a number that JSON cannot hold becomes null."""
+    text = json.dumps(_finite(value), indent=indent, allow_nan=False, ensure_ascii=False)
+    # The name of a file that is not UTF-8 becomes an escape, which JSON reads back as the same name.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _finite(value: object) -> object:
