@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import math
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def require_number(
     fits = (
         isinstance(value, int | float)
         and not isinstance(value, bool)
-        and math.isfinite(value)
+        and abs(value) <= sys.float_info.max  # false for NaN; math.isfinite fails at 10**400
         and (least is None or value >= least)
         and (above is None or value > above)
         and (most is None or value <= most)

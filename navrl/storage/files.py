@@ -5,6 +5,7 @@ device is written to or read; the path to it is the user's own and may hold link
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -69,6 +70,30 @@ def append_line(path: Path, line: str) -> None:
         _write_all(descriptor, f"{line}\n".encode())
     finally:
         os.close(descriptor)
+
+
+def read_foreign(path: Path, most_bytes: int) -> bytes:
+    """Return the bytes of a small file that the user names; raise OSError if it is none.
+
+    A link is followed, for the path is the user's own. A pipe is not waited for, and no device is read.
+    """
+    _require_readable(path, path.stat(), most_bytes)  # for opening some devices does something
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        _require_readable(path, os.fstat(file.fileno()), most_bytes)
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:  # it grew, or it is a file of the kernel, whose size is 0
+        raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes", str(path))
+    return content
+
+
+def _require_readable(path: Path, status: os.stat_result, most_bytes: int) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device; expected a file", str(path))
+    if status.st_size > most_bytes:
+        fault = f"it has {status.st_size:,} bytes; expected at most {most_bytes:,}"
+        raise OSError(errno.EFBIG, fault, str(path))
 
 
 def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:

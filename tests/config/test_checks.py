@@ -16,6 +16,7 @@ EXPECTED = [
     (checks.require_whole, (2.0, 1, 8), "a whole number from 1 to 8"),
     (checks.require_whole, (True, 1), "a whole number, 1 or more"),
     (checks.require_number, (math.inf,), "a finite number"),
+    (checks.require_number, (10**400,), "a finite number"),
     (checks.require_number, (True, 0.0), "a finite number of at least 0"),
     (checks.require_number, (0.0, None, 0.0, 1.0), "a finite number above 0 and of at most 1"),
     (checks.require_choice, ("syn", ("sync", "async")), "one of sync, async; did you mean 'sync'?"),

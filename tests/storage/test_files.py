@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from navrl.storage.container import read, write
-from navrl.storage.files import make_directory
+from navrl.storage.files import make_directory, read_foreign
 
 OLD = [1.0, 2.0]
 NEW = [3.0, 4.0, 5.0]
@@ -93,3 +93,24 @@ def test_a_failed_directory_sync_raises_and_leaves_the_new_file(
         write(old, {"x": torch.tensor(NEW)}, {})
     assert list(old.parent.iterdir()) == [old]
     assert read(old)[0]["x"].tolist() == NEW
+
+
+def test_a_file_that_the_user_names_is_read_through_a_link_and_up_to_a_limit(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("x")
+    assert read_foreign(tmp_path / "link", 5) == b"12345"
+    with pytest.raises(OSError, match="it has 5 bytes; expected at most 4"):
+        read_foreign(tmp_path / "x", 4)
+    with pytest.raises(OSError, match="it has more than 4 bytes"):  # although its size is 0
+        read_foreign(Path("/proc/version"), 4)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="it is a pipe or a device; expected a file"):
+            read_foreign(path, 9)
+    with pytest.raises(IsADirectoryError):
+        read_foreign(tmp_path, 9)

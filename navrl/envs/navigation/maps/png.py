@@ -1,13 +1,15 @@
 """Greyscale PNG images as arrays, with the standard library and numpy only."""
 
+import itertools
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_MOST_CHUNKS, _MOST_ROWS = 1 << 14, 1 << 14  # each takes a step of Python
 _GREY, _NOT_INTERLACED = 0, 0
 
 
@@ -15,7 +17,9 @@ def decode_png(data: bytes, most_pixels: int) -> NDArray[np.uint16]:
     """Return the pixels (rows, columns), top row first, or raise a ValueError with the reason."""
     if not data.startswith(_SIGNATURE):
         raise ValueError("it is no PNG image")
-    chunks = list(_chunks(data))
+    chunks = list(itertools.islice(_chunks(data), _MOST_CHUNKS + 1))
+    if len(chunks) > _MOST_CHUNKS:
+        raise ValueError(f"it has more than {_MOST_CHUNKS} chunks")
     if not chunks or chunks[0][0] != b"IHDR" or len(chunks[0][1]) != 13:
         raise ValueError("its header is damaged")
     width, height, bits, colour, _, _, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
@@ -24,21 +28,24 @@ def decode_png(data: bytes, most_pixels: int) -> NDArray[np.uint16]:
             f"it has colour type {colour}, {bits} bits and interlace {interlace}; expected greyscale "
             "(type 0) of 8 or 16 bits without interlacing"
         )
-    if not 0 < width * height <= most_pixels:
-        raise ValueError(f"it has {width} x {height} pixels; expected 1 to {most_pixels} in all")
+    if not 0 < width * height <= most_pixels or height > _MOST_ROWS:
+        raise ValueError(
+            f"it has {width} x {height} pixels; expected 1 to {most_pixels} in all, in at most "
+            f"{_MOST_ROWS} rows"
+        )
     size = bits // 8
-    packed = b"".join(body for name, body in chunks if name == b"IDAT")
+    packed = (body for name, body in chunks if name == b"IDAT")
     rows = _inflate(packed, height * (1 + width * size))
     pixels = _unfiltered(rows.reshape(height, 1 + width * size), size)
     return pixels.view(">u2" if size == 2 else "u1").astype(np.uint16)
 
 
-def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _chunks(content: bytes) -> Iterator[tuple[bytes, memoryview]]:
     """Yield name and body of every chunk up to the end mark."""
-    place = len(_SIGNATURE)
+    place, data = len(_SIGNATURE), memoryview(content)
     while place + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, place)
-        name, end = data[place + 4 : place + 8], place + 8 + length
+        name, end = bytes(data[place + 4 : place + 8]), place + 8 + length
         if end + 4 > len(data):
             break
         (checksum,) = struct.unpack_from(">I", data, end)
@@ -51,10 +58,14 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     raise ValueError("it is cut off")
 
 
-def _inflate(packed: bytes, expected: int) -> NDArray[np.uint8]:
+def _inflate(packed: Iterable[memoryview], expected: int) -> NDArray[np.uint8]:
     """Unpack exactly `expected` bytes; a longer stream is not unpacked any further."""
+    stream, rows = zlib.decompressobj(), bytearray()
     try:
-        rows = zlib.decompressobj().decompress(packed, expected + 1)
+        for part in packed:
+            rows += stream.decompress(part, expected + 1 - len(rows))
+            if len(rows) > expected:
+                break
     except zlib.error as error:
         raise ValueError(f"it is damaged: {error}") from error
     if len(rows) != expected:

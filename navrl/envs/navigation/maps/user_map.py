@@ -4,7 +4,10 @@ The file is read as occupied intervals of a grid of columns, which are merged in
 """
 
 import functools
+import io
 import math
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -15,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from navrl.config.checks import require, require_number
+from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.navigation.maps.pcd import decode_pcd
 from navrl.envs.navigation.maps.png import decode_png
 from navrl.envs.navigation.sim.static_obstacles import Boxes, StaticObstacles, absent_cylinders
+from navrl.storage.files import read_foreign
 
-Integers = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 
 
 class Columns(NamedTuple):
@@ -45,8 +49,11 @@ class Blocks(NamedTuple):
 
 def from_voxels(row: Integers, column: Integers, level: Integers) -> Columns:
     """Join the voxels, which may be repeated, that are above each other."""
-    voxels = np.unique(np.stack([row, column, level], axis=1), axis=0)
-    row, column, level = voxels.T
+    order = _order(level, column, row)
+    row, column, level = row[order], column[order], level[order]
+    new = np.ones(len(row), dtype=bool)
+    new[1:] = (np.diff(row) != 0) | (np.diff(column) != 0) | (np.diff(level) != 0)
+    row, column, level = row[new], column[new], level[new]
     first, last = _runs((row, column), level)
     return Columns(row[first], column[first], level[first], level[last] + 1)
 
@@ -72,15 +79,28 @@ def merge(columns: Columns) -> Blocks:
 
 def _rectangles(columns: Columns) -> Blocks:
     row, column, bottom, top = columns
-    order = np.lexsort((column, row, top, bottom))
+    order = _order(column, row, top, bottom)
     row, column, bottom, top = row[order], column[order], bottom[order], top[order]
     first, last = _runs((bottom, top, row), column)
     row, bottom, top = row[first], bottom[first], top[first]
     low, high = column[first], column[last] + 1
-    order = np.lexsort((row, high, low, top, bottom))
+    order = _order(row, high, low, top, bottom)
     row, bottom, top, low, high = (field[order] for field in (row, bottom, top, low, high))
     first, last = _runs((bottom, top, low, high), row)
     return Blocks(row[first], row[last] + 1, low[first], high[first], bottom[first], top[first])
+
+
+def _order(*keys: Integers) -> Integers:
+    """Return the indices in rising order of the last key, where it is equal of the one before, and so on."""
+    sizes = [int(key.max()) - int(key.min()) + 1 for key in keys]
+    if math.prod(sizes) >= 1 << 62:
+        return np.lexsort(keys)
+    joined = np.zeros(
+        len(keys[0]), dtype=np.int64
+    )  # one number per row is sorted ten times as fast
+    for key, size in zip(reversed(keys), reversed(sizes), strict=True):
+        joined = joined * size + (key - key.min())
+    return np.argsort(joined, kind="stable")
 
 
 def _runs(groups: tuple[Integers, ...], steps: Integers) -> tuple[Integers, Integers]:
@@ -93,10 +113,15 @@ def _runs(groups: tuple[Integers, ...], steps: Integers) -> tuple[Integers, Inte
 
 
 _SCALE = "world.map.scale"
-_MOST = 1 << 25  # points or pixels that are read; a larger map has to be thinned out first
-# The errors of numpy about a header, which it reads with Python's own tokenizer and parser.
-_DAMAGED = (ValueError, TypeError, EOFError, SyntaxError, OverflowError, RecursionError, TokenError)
-_FARTHEST_M = 1e5  # coordinates beyond lose their decimetres in float32
+_MOST = 1 << 19  # points or pixels that are read; a larger map has to be thinned out first
+_MOST_BYTES = 1 << 26  # of a file
+_REASON = 300  # letters of an error message about its content
+_DAMAGED = (  # errors of numpy about a header, which it reads with Python's own tokenizer and parser
+    *(ValueError, TypeError, EOFError, SyntaxError, OverflowError, RecursionError, TokenError),
+    MemoryError,
+)
+_FINEST_M, _FARTHEST_M = 1e-3, 1e5  # coordinates beyond lose their decimetres in float32
+_STEPS = np.int32  # of which there are at most 1e5 / 1e-3 on each side of the origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +136,15 @@ class Scale:
 
     def checked(self) -> "Scale":
         """Return self, or raise ConfigError for an impossible number."""
-        for name in ("resolution_m", "height_step_m", "height_scale_m"):
-            require_number(f"{_SCALE}.{name}", getattr(self, name), above=0.0)
+        for name in ("resolution_m", "height_step_m"):
+            value = getattr(self, name)
+            require_number(f"{_SCALE}.{name}", value, least=_FINEST_M, most=_FARTHEST_M)
+        require_number(f"{_SCALE}.height_scale_m", self.height_scale_m, above=0.0)
         require_number(f"{_SCALE}.ground_m", self.ground_m, least=0.0)
-        usable = len(self.origin_m) == 3 and all(math.isfinite(number) for number in self.origin_m)
+        usable = isinstance(self.origin_m, Sequence) and len(self.origin_m) == 3
         require(usable, f"{_SCALE}.origin_m", self.origin_m, "x, y and z")
+        for number in self.origin_m:
+            require_number(f"{_SCALE}.origin_m", number)
         return self
 
 
@@ -126,6 +155,7 @@ def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
     the lowest x and y; rows go along y, in images the last row is the one with the lowest y.
     """
     scale.checked()
+    require_whole("world.map.max_boxes", max_boxes, 1)
     path = Path(path)
     try:
         columns = _columns(*_values(path), scale)
@@ -134,7 +164,8 @@ def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
     except MemoryError as error:
         raise ValueError(f"the map {path} does not fit into memory") from error
     except ValueError as error:
-        reason = " ".join(str(error).split())  # the message of a library may have several lines
+        # The message of a library may have several lines, and hold much of the file.
+        reason = textwrap.shorten(str(error), _REASON, placeholder="...")
         raise ValueError(f"the map {path} cannot be used: {reason}") from error
     blocks = merge(columns)
     if len(blocks.top) > max_boxes:
@@ -148,28 +179,30 @@ def read_map(path: str | Path, *, scale: Scale, max_boxes: int) -> Boxes:
 def _values(path: Path) -> tuple[NDArray[Any], bool]:
     """Return the array of the file, and whether it holds points (P, 3), not heights (rows, columns)."""
     suffix = path.suffix.lower()
+    if suffix not in (".npy", ".pcd", ".png"):
+        raise ValueError(f"its name ends in '{path.suffix}'; expected .npy, .pcd or .png")
+    content = read_foreign(path, _MOST_BYTES)
     if suffix == ".npy":
-        array = _load_npy(path)
+        array = _decode_npy(content)
         return array, array.shape[1] == 3
     if suffix == ".pcd":
-        return decode_pcd(path.read_bytes(), _MOST), True
-    if suffix == ".png":
-        return decode_png(path.read_bytes(), _MOST)[::-1], False
-    raise ValueError(f"its name ends in '{path.suffix}'; expected .npy, .pcd or .png")
+        return decode_pcd(content, _MOST), True
+    return decode_png(content, _MOST)[::-1], False
 
 
-def _load_npy(path: Path) -> NDArray[Any]:
+def _decode_npy(content: bytes) -> NDArray[Any]:
     try:
-        # Memory-mapped, so that too large a size in the header is noticed before memory is allocated.
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        # Not np.load, which also reads archives.
+        array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     except _DAMAGED as error:
         raise ValueError(f"it is no complete .npy array of numbers ({error})") from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
         raise ValueError("it holds no real numbers")
     if array.ndim != 2:
         raise ValueError(f"its shape is {array.shape}; expected (points, 3) or (rows, columns)")
-    if array.size > _MOST:
-        raise ValueError(f"it holds {array.size} numbers; at most {_MOST} are read")
+    most = 3 * _MOST if array.shape[1] == 3 else _MOST
+    if array.size > most:
+        raise ValueError(f"it holds {array.size} numbers; at most {most} are read")
     return array
 
 
@@ -177,13 +210,14 @@ def _columns(values: NDArray[Any], are_points: bool, scale: Scale) -> Columns:
     """Return the occupied columns, or raise for NaN, infinity and absurd coordinates."""
     if values.size == 0:
         raise ValueError(f"it is empty: its shape is {values.shape}")
+    bad = int((~np.isfinite(values)).any(axis=1).sum())
+    if bad:
+        raise ValueError(f"{bad} of its {len(values)} rows hold NaN or infinity; remove them")
     with np.errstate(over="ignore"):
-        values = values.astype(np.float64)
-        bad = int((~np.isfinite(values)).any(axis=1).sum())
-        if bad:
-            raise ValueError(f"{bad} of its {len(values)} rows hold NaN or infinity; remove them")
-        metres = values + scale.origin_m if are_points else _heights_m(values, scale)
-    farthest = float(np.abs(metres).max())
+        metres = values.astype(np.float64)  # in place from here on: large maps are held once
+        metres *= 1.0 if are_points else scale.height_scale_m
+        metres += scale.origin_m if are_points else scale.origin_m[2]
+    farthest = max(float(metres.max()), -float(metres.min()))
     if not farthest <= _FARTHEST_M:
         raise ValueError(
             f"it reaches {farthest:g} m; expected at most {_FARTHEST_M:g}: set "
@@ -199,15 +233,11 @@ def _columns(values: NDArray[Any], are_points: bool, scale: Scale) -> Columns:
     return columns
 
 
-def _heights_m(values: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
-    return values * scale.height_scale_m + scale.origin_m[2]
-
-
 def _of_heights(heights_m: NDArray[np.float64], scale: Scale) -> Columns:
     """Return a column from the ground for every pixel above it."""
-    row, column = np.nonzero(heights_m > scale.ground_m)
+    row, column = (steps.astype(_STEPS) for steps in np.nonzero(heights_m > scale.ground_m))
     # The small number keeps 3.0000000001 steps from becoming four.
-    top = np.ceil(heights_m[row, column] / scale.height_step_m - 1e-6).astype(np.int64)
+    top = np.ceil(heights_m[row, column] / scale.height_step_m - 1e-6).astype(_STEPS)
     return Columns(row, column, np.zeros_like(row), top.clip(min=1))
 
 
@@ -215,10 +245,10 @@ def _of_points(points_m: NDArray[np.float64], scale: Scale) -> Columns:
     """Return the columns of filled voxels; those from the first voxel above the ground stand on it."""
     points_m = points_m[points_m[:, 2] > scale.ground_m]
     if len(points_m) == 0:
-        nothing = np.zeros(0, dtype=np.int64)
+        nothing = np.zeros(0, dtype=_STEPS)
         return Columns(nothing, nothing, nothing, nothing)
-    cell = np.floor((points_m[:, :2] - scale.origin_m[:2]) / scale.resolution_m).astype(np.int64)
-    level = np.floor(points_m[:, 2] / scale.height_step_m).astype(np.int64)
+    cell = np.floor((points_m[:, :2] - scale.origin_m[:2]) / scale.resolution_m).astype(_STEPS)
+    level = np.floor(points_m[:, 2] / scale.height_step_m).astype(_STEPS)
     columns = from_voxels(cell[:, 1], cell[:, 0], level)
     first = math.floor(scale.ground_m / scale.height_step_m)
     return columns._replace(bottom=np.where(columns.bottom <= first, 0, columns.bottom))

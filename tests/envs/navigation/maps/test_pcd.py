@@ -44,6 +44,11 @@ def test_other_fields_of_a_point_cloud_are_skipped(encoding):
         (pcd(CLOUD, POINTS="9"), "are not WIDTH times HEIGHT"),
         (pcd(CLOUD, POINTS="9", WIDTH="9"), "9 numbers; expected 9 points of 3"),
         (pcd(CLOUD, POINTS=str(10**15), WIDTH=str(10**15)), "at most 1000000"),
+        (pcd(CLOUD, POINTS="9" * 19, WIDTH="9" * 19), "is no whole number of at most 18 digits"),
+        (
+            pcd(CLOUD, COUNT="1 1 1 9999999", FIELDS="x y z a", SIZE="4 4 4 4", TYPE="F F F F"),
+            "at most 8000000",
+        ),
         (pcd(CLOUD).replace(b"0.4", b"abc"), "what is no number"),
         (pcd(CLOUD, encoding="binary")[:-1], "cut off: 35 bytes of points; expected 36"),
     ],

@@ -206,6 +206,7 @@ def test_too_many_boxes(tmp_path):
     "changes",
     [
         *({"resolution_m": 0.0}, {"height_step_m": np.nan}, {"height_scale_m": np.inf}),
+        *({"resolution_m": 1e-4}, {"height_step_m": 2e5}, {"origin_m": None}),
         *({"ground_m": -1.0}, {"origin_m": (0.0, 0.0)}, {"origin_m": (0.0, 0.0, np.nan)}),
     ],
 )
@@ -249,6 +250,19 @@ def filled(blocks, size):
     for row_low, row_high, column_low, column_high, bottom, top in zip(*blocks, strict=True):
         space[row_low:row_high, column_low:column_high, bottom:top] += 1
     return space
+
+
+@pytest.mark.parametrize("apart", [1, 100_000_000])  # a key of 64 bits, and none that large
+def test_columns_far_apart_are_sorted_as_near_ones(apart):
+    row, column, level = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [4, 3, 3, 3]]) * [
+        [apart],
+        [apart],
+        [1],
+    ]
+    columns = from_voxels(row, column, level * apart)
+    assert columns.row.tolist() == [0, 0, apart, apart]
+    assert columns.column.tolist() == [0, apart, 0, apart]
+    assert columns.bottom.tolist() == [3 * apart, 3 * apart, 3 * apart, 4 * apart]
 
 
 def merged(space):
