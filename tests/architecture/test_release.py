@@ -1,6 +1,7 @@
 """What a release is verified with: hashes of every pin, audited pins, a bill of materials."""
 
 import ast
+import importlib.metadata
 import json
 import re
 from pathlib import Path
@@ -36,6 +37,13 @@ def test_every_pin_has_hashes_and_nothing_else_is_in_the_list():
     }, "constraints.txt changed: run `.venv/bin/python scripts/release.py hashes`"
     assert all(not marker.strip() for _, marker, _ in found.values())
     assert all(hashes for _, _, hashes in found.values())
+
+
+def test_every_package_that_a_pinned_one_needs_is_pinned():
+    names = {normalised(name) for name in PINS}
+    for name in PINS:
+        needed = set(release.requires(importlib.metadata.distribution(name)))
+        assert needed <= names, f"{name} needs {needed - names}: add it to constraints.txt"
 
 
 def test_the_cuda_list_adds_to_the_other_and_is_for_linux():
