@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from navrl import __version__
+from navrl.config.signals import end_at_once
 
 
 class Command(NamedTuple):
@@ -70,6 +71,8 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; 2 means the command line was wrong."""
+    if arguments is None:
+        end_at_once()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words:
         sys.stderr.write(help_text())
@@ -85,12 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"navrl: error: {unknown(name)}\n")
         return 2
     sys.argv = [sys.argv[0], *rest]  # as `python -m navrl.<command>` receives it
-    try:
-        module = importlib.import_module(COMMANDS[name].module)  # takes seconds
-    except KeyboardInterrupt:
-        sys.stderr.write("navrl: stopped by Ctrl-C before anything began\n")
-        return 130
-    result = module.main()
+    result = importlib.import_module(COMMANDS[name].module).main()  # the import takes seconds
     return result if isinstance(result, int) else 0
 
 

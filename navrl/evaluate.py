@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from navrl.config.signals import end_at_once
+
+    end_at_once()
+
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

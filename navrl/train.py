@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from navrl.config.signals import end_at_once
+
+    end_at_once()
+
 import contextlib
 import math
 from collections import deque
@@ -9,7 +14,6 @@ from collections import deque
 from omegaconf import DictConfig
 
 from navrl.config.command import run_main
-from navrl.run import messages
 from navrl.run.build import Parts, build_parts
 from navrl.run.episodes import episode_metrics, episode_sums
 from navrl.run.evaluation import final_evaluation
@@ -37,25 +41,21 @@ def train(cfg: DictConfig) -> float:
 
 def fit(plan: Plan, parts: Parts, records: Records) -> float:
     """Train until the last iteration or a signal, then evaluate the final policy."""
-    with (
-        Interrupt(
-            lambda: records.saver.saved_frames or plan.frames, evaluates=plan.evaluates_in_loop
-        ) as interrupt,
-        records.saver,
-    ):
-        metrics = loop(plan, parts, records, interrupt)
-    parts.collector.shutdown()
-    records.loggers.summary(metrics)
-    if interrupt.requested:
-        complete = metrics["iteration"] == plan.total
-        records.run.set_status("interrupted", reason=f"signal {interrupt.number}")
-        records.note(messages.interrupted(plan.path, complete=complete))
-        raise SystemExit(interrupt.exit_code)
-    for result in records.evaluations.rest(records.note):
-        records.loggers.late(*result)
-    final = final_evaluation(plan.cfg, parts.agent, records.note)
-    records.loggers.summary({**metrics, **final})
-    records.note(messages.next_commands(plan.path, records.run.frames))
+    with Interrupt(
+        lambda: records.saver.saved_frames or plan.frames,
+        checks="check_every" in plan.cfg.curriculum,
+    ) as interrupt:
+        with records.saver:
+            metrics = loop(plan, parts, records, interrupt)
+        parts.collector.shutdown()
+        records.loggers.summary(metrics)
+        records.require_saved(parts.agent, interrupt)
+        records.log_late(records.evaluations.rest(records.note), interrupt)
+        final = interrupt.attempt(final_evaluation, plan.cfg, parts.agent, records.note)
+        if final is None:
+            records.end_interrupted(interrupt, complete=metrics["iteration"] == plan.total)
+            return math.nan
+        records.end_finished({**metrics, **final})
     objective = parts.env.objective
     scores = [value for name, value in final.items() if name.endswith(f"/{objective}")]
     return sum(scores) / len(scores) if scores else metrics.get(f"episode/{objective}", math.nan)
@@ -79,6 +79,7 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
                 metrics = agent.update(rollout) | episode_metrics(env, ended)
 
             # react
+            interrupt.defer()  # from now on there is something new to save
             frames = run.frames + rollout.numel()
             with monitor.section("curriculum"):
                 stages.append(curriculum.stage)
@@ -89,7 +90,9 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
             evaluated = evaluations.due(iteration)
             if evaluated:
                 with monitor.section("evaluate"):
-                    metrics |= evaluations.evaluate(agent, iteration=iteration, frames=frames)
+                    metrics |= evaluations.evaluate(
+                        agent, interrupt, iteration=iteration, frames=frames
+                    )
 
             # record
             timing = monitor.pop(frames) | saver.metrics() | collector.metrics()
@@ -98,8 +101,10 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
                 records.note_first_iteration(plan)
             loggers.log(metrics | timing, iteration=iteration, frames=frames)
             last = iteration == plan.total or interrupt.requested
+            due = last or evaluated or saver.due(iteration) or interrupt.save_requested
             # Never after a skipped update, or a restart would continue where numbers overflow.
-            if ((saver.due(iteration) or evaluated) and not agent.skipped_in_a_row) or last:
+            if due and not agent.skipped_in_a_row:
+                interrupt.save_requested = False
                 with monitor.section("save"):
                     score = plan.score(env, metrics)
                     records.save(plan, parts, iteration, score=score, stage=stages[0], last=last)

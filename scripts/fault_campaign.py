@@ -18,6 +18,7 @@ from tensordict import TensorDict
 
 import fault_disk
 import fault_kills
+import fault_orphans
 import fault_races
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.header import CorruptFile
@@ -168,6 +169,13 @@ def races(count: int, place: Path, seed: int) -> dict[str, tuple]:
     return {"training": fault_races.race(count, place)}
 
 
+def orphans(count: int, place: Path, seed: int) -> dict[str, tuple]:
+    """Kill supervisors, and a fifth as many trainings without one."""
+    both = {"supervisor": (fault_orphans.kill_supervisors, count)}
+    both["training"] = (fault_orphans.kill_trainings, (count + 4) // 5)
+    return {name: kill(number, place / name, seed) for name, (kill, number) in both.items()}
+
+
 _LOSSES = ("unreadable", "damaged", "lost", "torn", "leftovers", "silent", "other", "stuck")
 PARTS = (
     Part("kills", 1000, kills, _LOSSES),
@@ -177,6 +185,7 @@ PARTS = (
     Part("file-limits", 200, file_limits, _LOSSES),
     Part("resumes", 50, resumes, ("different_leaves", "different_rows")),
     Part("races", 200, races, ("lost", "double", "wrong")),
+    Part("orphans", 100, orphans, ("left", "overlaps")),
 )
 
 

@@ -1,6 +1,5 @@
 """The console script: what it lists exists, what it does not know it says."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -97,12 +96,3 @@ def test_help_imports_nothing_heavy():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stderr == "set()"
-
-
-def test_ctrl_c_while_a_command_is_imported_is_one_sentence(monkeypatch, capsys):
-    def interrupted(name):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(importlib, "import_module", interrupted)
-    assert cli.main(["train"]) == 130
-    assert capsys.readouterr().err == "navrl: stopped by Ctrl-C before anything began\n"

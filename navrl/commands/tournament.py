@@ -87,13 +87,12 @@ def tournament(options: argparse.Namespace) -> None:
         for row, column in _with_progress(pairs):
             ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
             results.append(_result(row, column, ends))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if results:  # hours, perhaps; the files are for whole tables
             met = [name for name in pilots if any(name in result[:2] for result in results)]
             sys.stdout.write(f"\n{markdown(met, results)}")
-        raise KeyboardInterrupt(
-            f"{len(results)} of {len(pairs)} pairs played, no file written"
-        ) from None
+        stop.args = (f"{len(results)} of {len(pairs)} pairs played, no file written",)
+        raise
     _report(options, list(pilots), results)
 
 

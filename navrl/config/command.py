@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import functools
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -34,6 +36,7 @@ from navrl.config.compose import (
     one_line,
     to_plain,
 )
+from navrl.config.signals import Stopped, number_of, stoppable
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
@@ -56,10 +59,12 @@ def run_main(
     """
     warnings.formatwarning = _warning_text
     try:
-        sys.argv[1:] = arguments_of(sys.argv[1:])
-        _check_command_line(config_name, sys.argv[1:])
-        main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=config_name)
-        main(_reporting(function))()
+        with stoppable():
+            sys.argv[1:] = arguments_of(sys.argv[1:])
+            _check_command_line(config_name, sys.argv[1:])
+            conf = str(conf_dir())
+            main = hydra.main(version_base="1.3", config_path=conf, config_name=config_name)
+            main(_reporting(function))()
     except KeyboardInterrupt as interrupt:
         sys.exit(_interrupted(interrupt))
     except (
@@ -91,7 +96,8 @@ def run_plain(
     try:
         # Intermixed: words may stand before, between and after flags. Subcommands do not support it.
         parse = parser.parse_args if inner else parser.parse_intermixed_args
-        return function(parse(arguments)) or 0
+        with stoppable():
+            return function(parse(arguments)) or 0
     except KeyboardInterrupt as interrupt:
         return _interrupted(interrupt)
     except Exception as error:
@@ -286,9 +292,11 @@ def _exit_code(error: Exception) -> int:
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> int:
-    """Print the message of Ctrl-C and return its exit code."""
-    sys.stderr.write(f"navrl: {str(interrupt) or 'stopped by Ctrl-C before it was done'}\n")
-    return 130
+    """Print the message of a signal and return its exit code."""
+    sentence = str(interrupt) or str(Stopped(signal.SIGINT))
+    with contextlib.suppress(OSError):  # a terminal that hung up
+        sys.stderr.write(f"navrl: {sentence}\n")
+    return 128 + number_of(interrupt)
 
 
 def _report(sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from navrl.loggers.null import NullLogger
-from navrl.storage.files import open_regular, parse_json, to_json, write_atomically
+from navrl.storage.files import is_at, open_regular, parse_json, to_json, write_atomically
 
+_LOG = logging.getLogger(__name__)
 _MOST_LINE_BYTES = 1 << 20  # a record has some kB
 _MOST_NAME = 200  # characters
 _MOST_FRAMES = 10**18  # as of a checkpoint
@@ -28,13 +30,13 @@ class JsonlLogger(NullLogger):
         self._summary = directory / "summary.json"
         self._file = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._waiting = b""
-        self._size = 0
         self._keep_until(None)
 
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
         """Append one record and hand it to the system before returning."""
         record = {"iteration": iteration, "frames": frames, **metrics}
         self._waiting += to_json(record).encode() + b"\n"
+        self._restore()
         self._drain()
 
     def summary(self, metrics: Mapping[str, float]) -> None:
@@ -56,18 +58,32 @@ class JsonlLogger(NullLogger):
             os.close(self._file)
             self._file = -1
 
+    def _restore(self) -> None:
+        """Write the file anew, with all its rows, if it was deleted or replaced."""
+        if is_at(self.path, self._file):
+            return
+        with open(self._file, "rb", closefd=False) as deleted:
+            deleted.seek(0)
+            write_atomically(self.path, deleted.read())
+        restored = open_regular(self.path, os.O_RDWR | os.O_APPEND)
+        os.close(self._file)
+        self._file = restored
+        _LOG.warning(
+            "%s was deleted or replaced while the run went on; it is written anew", self.path
+        )
+
     def _drain(self) -> None:
         """Write all waiting records in one piece, or leave the file as it was and raise."""
         if not self._waiting:
             return
+        size = os.fstat(self._file).st_size
         try:
             written = os.write(self._file, self._waiting)
             if written < len(self._waiting):  # the disk filled up within the record
                 raise OSError(f"{written} of {len(self._waiting)} bytes fitted in {self.path}")
         except OSError:
-            self._cut(self._size)
+            os.ftruncate(self._file, size)
             raise
-        self._size += written
         self._waiting = b""
 
     def _keep_until(self, frames: int | None) -> None:
@@ -86,11 +102,7 @@ class JsonlLogger(NullLogger):
                 end = position if row is not None else end
                 if row is not None and row["frames"] == frames:
                     break
-        self._cut(end)
-        self._size = end
-
-    def _cut(self, size: int) -> None:
-        os.ftruncate(self._file, size)
+        os.ftruncate(self._file, end)
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, float]]:

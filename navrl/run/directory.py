@@ -6,10 +6,12 @@ import json
 import logging
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from navrl.config.quoting import override, shell_line, shown_path
+from navrl.config.signals import held
 from navrl.run.environment import describe_environment
 from navrl.run.lock import RunDirectoryError, RunLock, plain_errors
 from navrl.run.status import State, now, status_after, write_status
@@ -32,6 +34,8 @@ class RunDirectory:
         resumed_from: str | None,
     ) -> None:
         self.path = lock.path
+        self._lock = lock
+        self._describe = partial(self._write_description, config, overrides, device, resumed_from)
         self.frames = 0  # the loop keeps this current, so that a crash is recorded with its frame
         self._state: State | None = None
         with plain_errors(self.path):
@@ -43,7 +47,7 @@ class RunDirectory:
                     f"{str(self.path)!r} holds a run already; go on with {shell_line([again])}, or "
                     "choose another folder with hydra.run.dir=<folder>"
                 )
-            self._describe(config, overrides, device, resumed_from)
+            self._describe()
         if latest is not None:
             _point(Path(latest), self.path)
 
@@ -63,22 +67,33 @@ class RunDirectory:
             with plain_errors(self.path):
                 self.set_status("running")
         except BaseException as error:
-            self._settle(*status_after(error))
+            self.settle(*status_after(error))
             raise
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Set the status, unless the run has any other end already."""
         if self._state == "running":
-            self._settle(*(("finished", "") if error is None else status_after(error)))
+            self.settle(*(("finished", "") if error is None else status_after(error)))
 
-    def _settle(self, state: State, reason: str) -> None:
+    def restore(self) -> None:
+        """Make the folder again, and describe the run in it, if it was deleted or moved."""
+        if self._lock.restore():
+            self.resumed = (self.path / "config.yaml").exists()
+            self._describe()
+            _LOG.warning(
+                "%s was deleted or moved while the run went on; it is made again", self.path
+            )
+
+    def settle(self, state: State, reason: str = "") -> None:
+        """Set the status for good."""
         try:
-            self.set_status(state, reason=reason)
+            with held():
+                self.set_status(state, reason=reason)
         except OSError as error:  # a full disk must not hide the error that ended the run
             _LOG.error("cannot write %s: %s", self.path / "status.json", error)
 
-    def _describe(
+    def _write_description(
         self, config: str, overrides: Sequence[str], device: str, resumed_from: str | None
     ) -> None:
         environment = describe_environment(device)

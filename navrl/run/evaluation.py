@@ -20,13 +20,14 @@ from torch import Tensor
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import from_json, group_option, to_json
-from navrl.contracts import Agent, Note, Policy
+from navrl.config.signals import blocked, end_with_parent
+from navrl.contracts import Agent, Env, LearnedPolicy, Note, Policy
 from navrl.run.build import build_env, load_policy
 from navrl.run.device import prepare_process
 from navrl.run.episodes import play, summarise
+from navrl.run.signals import Interrupt
 
 _WORKER = "from navrl.run.evaluation import serve; serve()"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _READY = "ready"
 # Before the loop waits after all: their weights take memory, and room in checkpoints.
 _MOST_REQUESTS = 16
@@ -107,45 +108,6 @@ def _bounds(key: str, found: Mapping[str, float]) -> str:
     return "" if low is None or high is None else f" ({low:.3f}..{high:.3f})"
 
 
-class Evaluations:
-    """Evaluations in the training process, which waits for them."""
-
-    def __init__(self, cfg: DictConfig) -> None:
-        self.cfg = cfg
-
-    def due(self, iteration: int) -> bool:
-        """Return whether the policy of this iteration is to be evaluated."""
-        return bool(self.cfg.eval_every) and iteration % self.cfg.eval_every == 0
-
-    def evaluate(self, agent: Agent, *, iteration: int, frames: int) -> dict[str, float]:
-        """Evaluate the policy; return the metrics that are known at once."""
-        found = measure(self.cfg, agent.policy, {}, seed=self.cfg.eval_seed)
-        return found | _labelled(agent.policy.version)
-
-    def results(self) -> Iterator[Result]:
-        """Yield results of earlier iterations that have arrived since the last call."""
-        return iter(())
-
-    def rest(self, note: Note) -> Iterator[Result]:
-        """Yield the results that are still to come."""
-        return iter(())
-
-    def state_dict(self) -> list[dict[str, Any]]:
-        """Return the evaluations that a resumed run has to make."""
-        return []
-
-    def load_state_dict(self, state: list[dict[str, Any]], note: Note) -> None:
-        """Report the evaluations that were under way and are dropped."""
-        for each in state:
-            note(f"frame {each['frames']:,} is not evaluated, because eval_async is off by now")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
-
-
 class _Request(NamedTuple):
     """The copy of a policy to evaluate."""
 
@@ -155,32 +117,100 @@ class _Request(NamedTuple):
     weights: dict[str, Tensor]
 
 
+class Evaluations:
+    """Evaluations in the training process, which waits for them.
+
+    What is not done yet is part of a checkpoint, so that a stopped run needs not wait and loses nothing.
+    """
+
+    def __init__(self, cfg: DictConfig) -> None:
+        self.cfg = cfg
+        self._requests: deque[_Request] = deque()
+
+    def due(self, iteration: int) -> bool:
+        """Return whether the policy of this iteration is to be evaluated."""
+        return bool(self.cfg.eval_every) and iteration % self.cfg.eval_every == 0
+
+    def evaluate(
+        self, agent: Agent, interrupt: Interrupt, *, iteration: int, frames: int
+    ) -> dict[str, float]:
+        """Evaluate the policy; return the metrics that are known at once: none after a signal."""
+        self._request(agent.policy, iteration, frames)
+        seed = self.cfg.eval_seed
+        found = interrupt.attempt(measure, self.cfg, agent.policy, {}, seed=seed)
+        if found is None:
+            return {}
+        self._requests.pop()
+        return found | _labelled(agent.policy.version)
+
+    def results(self) -> Iterator[Result]:
+        """Yield results of earlier iterations that have arrived since the last call."""
+        return iter(())
+
+    def rest(self, note: Note) -> Iterator[Result]:
+        """Yield the results that are still to come, however long it takes."""
+        number = len(self._requests)
+        if number:
+            named = f"{number} evaluations of" if number > 1 else "1 evaluation of an"
+            note(f"waiting for {named} earlier polic{'ies' if number > 1 else 'y'}")
+        yield from self._rest()
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Return the evaluations that a resumed run has to make, with their weights."""
+        return [request._asdict() for request in self._requests]
+
+    def load_state_dict(self, state: list[dict[str, Any]]) -> None:
+        """Request the evaluations again."""
+        self._requests.extend(_Request(**each) for each in state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    def _rest(self) -> Iterator[Result]:
+        if self._requests:
+            env = build_env(self.cfg, num_envs=1, seed=0, compile_mode="off")
+        while self._requests:
+            metrics = _measure_weights(self.cfg, self._requests[0].weights, env)
+            yield self._done(metrics)
+
+    def _request(self, policy: LearnedPolicy, iteration: int, frames: int) -> None:
+        weights = {name: value.detach().clone() for name, value in policy.state_dict().items()}
+        self._requests.append(_Request(iteration, frames, policy.version, weights))
+
+    def _done(self, metrics: dict[str, float]) -> Result:
+        """Return the result of the first request, which is one no more."""
+        done = self._requests.popleft()
+        return Result(metrics | _labelled(done.version), done.iteration, done.frames)
+
+
 class AsyncEvaluations(Evaluations):
     """Evaluations in a process of their own, one after another, while training goes on (eval_async=true).
 
     A thread would share the interpreter, torch's random numbers and the exploration mode with training.
-    Requests wait on this side of the pipe until the process listens, so that sending never blocks; what is
-    not done yet is part of a checkpoint, so that a stopped run needs not wait and loses nothing.
+    Requests wait on this side of the pipe until the process listens, so that sending never blocks. The first
+    one may be under way.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
         super().__init__(cfg)
-        self._requests: deque[_Request] = deque()  # the first one may be under way
         self._ready = False
         self._pipe, theirs = Pipe()
         # Inherited: the loop decides when this process ends.
-        with theirs, _blocked(_SIGNALS):
-            command = [sys.executable, "-c", _WORKER, str(theirs.fileno())]
+        with theirs, blocked():
+            command = [sys.executable, "-c", _WORKER, str(theirs.fileno()), str(os.getpid())]
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
         self._pipe.send(to_json(cfg))
 
-    def evaluate(self, agent: Agent, *, iteration: int, frames: int) -> dict[str, float]:
+    def evaluate(
+        self, agent: Agent, interrupt: Interrupt, *, iteration: int, frames: int
+    ) -> dict[str, float]:
         """Queue a copy of the weights; return nothing yet."""
-        policy = agent.policy
-        weights = {name: value.detach().clone() for name, value in policy.state_dict().items()}
-        self._requests.append(_Request(iteration, frames, policy.version, weights))
+        self._request(agent.policy, iteration, frames)
         with _plain_errors(self._process):
             self._begin()
         return {}
@@ -191,29 +221,16 @@ class AsyncEvaluations(Evaluations):
             while self._pipe.poll(None if len(self._requests) > _MOST_REQUESTS else 0.0):
                 yield from self._received()
 
-    def rest(self, note: Note) -> Iterator[Result]:
-        """Yield what is under way and what is queued, however long it takes."""
-        number = len(self._requests)
-        if number:
-            named = f"{number} evaluations of" if number > 1 else "1 evaluation of an"
-            note(f"waiting for {named} earlier polic{'ies' if number > 1 else 'y'}")
-        with _plain_errors(self._process):
-            while self._requests:
-                yield from self._received()
-
-    def state_dict(self) -> list[dict[str, Any]]:
-        """Return all requests, with their weights."""
-        return [request._asdict() for request in self._requests]
-
-    def load_state_dict(self, state: list[dict[str, Any]], note: Note) -> None:
-        """Queue the requests again."""
-        self._requests.extend(_Request(**each) for each in state)
-
     def __exit__(self, *_: object) -> None:
         """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()
+
+    def _rest(self) -> Iterator[Result]:
+        with _plain_errors(self._process):
+            while self._requests:
+                yield from self._received()
 
     def _begin(self) -> None:
         """Send the first request if the process is ready for one."""
@@ -227,8 +244,7 @@ class AsyncEvaluations(Evaluations):
         """Receive the next message: the process is ready, has a result, or failed."""
         message = self._pipe.recv()
         if isinstance(message, dict):
-            done = self._requests.popleft()
-            yield Result(message | _labelled(done.version), done.iteration, done.frames)
+            yield self._done(message)
         elif message != _READY:
             raise EvaluationFailed(f"an evaluation failed: {message}")
         self._ready = True
@@ -237,6 +253,7 @@ class AsyncEvaluations(Evaluations):
 
 def serve() -> None:
     """Receive weights and send metrics until the pipe is closed: the main function of the process."""
+    end_with_parent(int(sys.argv[2]), signal.SIGKILL)
     os.nice(_NICENESS)
     with Connection(int(sys.argv[1])) as pipe, contextlib.suppress(EOFError, OSError):
         try:
@@ -255,8 +272,13 @@ def _serve(pipe: Connection) -> None:
     pipe.send(_READY)
     while True:
         weights = torch.load(io.BytesIO(pipe.recv_bytes()), weights_only=True)
-        policy = load_policy(cfg, {"agent": {"policy": weights}}, env)
-        pipe.send(measure(cfg, policy, {}, seed=cfg.eval_seed))
+        pipe.send(_measure_weights(cfg, weights, env))
+
+
+def _measure_weights(cfg: DictConfig, weights: dict[str, Tensor], env: Env) -> dict[str, float]:
+    """Return the metrics of a policy of these weights; `env` has the specs that it is built for."""
+    policy = load_policy(cfg, {"agent": {"policy": weights}}, env)
+    return measure(cfg, policy, {}, seed=cfg.eval_seed)
 
 
 def evaluations_of(cfg: DictConfig) -> Evaluations:
@@ -279,13 +301,3 @@ def _plain_errors(process: subprocess.Popen[bytes]) -> Iterator[None]:
             f"the process that evaluates ended with exit code {process.wait()}; expected it to live as "
             "long as the run; set eval_async=false to evaluate in the training process"
         ) from error
-
-
-@contextlib.contextmanager
-def _blocked(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
-    """Block these signals while open; a process started meanwhile inherits the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Self
 
 from navrl.run.status import read_status
+from navrl.storage.files import is_at
 
 _LOG = logging.getLogger(__name__)
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 _FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+_LOCK_FILE = ".lock"
 _NO_LOCK_SUPPORT = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 _LOCKS = Path("/proc/locks")
 
@@ -35,6 +37,16 @@ class RunLock:
         self.path = Path(path)
         with plain_errors(self.path):
             self._descriptor = _acquire(self.path)
+
+    def restore(self) -> bool:
+        """Lock the directory that has the path by now; return whether it was another one, or none."""
+        with plain_errors(self.path):
+            places = (self.path, self.path / _LOCK_FILE)
+            if self._descriptor >= 0 and any(is_at(path, self._descriptor) for path in places):
+                return False
+            self.release()
+            self._descriptor = _acquire(self.path)
+        return True
 
     def release(self) -> None:
         """Give the right back."""
@@ -74,7 +86,7 @@ def _acquire(path: Path) -> int:
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
-    return _lock(path, path / ".lock", _FILE)  # NFS locks only what is open for writing
+    return _lock(path, path / _LOCK_FILE, _FILE)  # NFS locks only what is open for writing
 
 
 def _lock(path: Path, target: Path, flags: int) -> int:
@@ -95,17 +107,9 @@ def _lock(path: Path, target: Path, flags: int) -> int:
                     raise _in_use(path, found) from error
                 raise
             _LOG.warning("%s cannot be locked here (%s); start one run per folder", path, error)
-        if _is_at(target, descriptor):
+        if is_at(target, descriptor):
             return descriptor
         os.close(descriptor)  # removed or replaced before it was locked
-
-
-def _is_at(target: Path, descriptor: int) -> bool:
-    """Return whether the open file still has this path."""
-    try:
-        return os.path.samestat(os.stat(target), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _in_use(path: Path, found: os.stat_result) -> RunDirectoryError:

@@ -94,6 +94,16 @@ def interrupted(run: Path, *, complete: bool) -> str:
     return f"saved. To go on:  {_command('train', override('resume', shown_path(run)))}"
 
 
+def not_finite(run: Path, number: int, saved_frames: int | None) -> str:
+    """Return why the last iterations of a training are not saved."""
+    kept = f"the last checkpoint is of frame {saved_frames:,}" if saved_frames else "nothing is"
+    last = f"the last {number} iterations" if number > 1 else "the last iteration"
+    return (
+        f"gradients were not finite in {last}, not saved for that reason; {kept}; lower the learning rates "
+        f"and go on with {shell_line([override('resume', shown_path(run))])}"
+    )
+
+
 def unmeasured(run: Path) -> str:
     """Return a line for a complete run that was stopped in its final evaluation, else nothing."""
     return "" if has_finished(run) else f"{interrupted(run, complete=True)}\n"

@@ -86,12 +86,6 @@ class Plan(NamedTuple):
         return bool(self.saved["config"]["num_envs"] == self.cfg.num_envs)
 
     @property
-    def evaluates_in_loop(self) -> bool:
-        """Return whether an iteration may end with an evaluation, which takes its time."""
-        waits = bool(self.cfg.eval_every) and not self.cfg.eval_async
-        return waits or "check_every" in self.cfg.curriculum
-
-    @property
     def latest_link(self) -> Path | None:
         """Return outputs/latest for a single run in outputs/; sweeps and folders elsewhere leave it alone."""
         single = HydraConfig.get().mode is not RunMode.MULTIRUN
@@ -165,9 +159,10 @@ def removed_on_error() -> Iterator[None]:
     except (ValueError, OSError):
         remove_if_empty(path)
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         remove_if_empty(path)
-        raise KeyboardInterrupt("nothing was trained, nothing saved") from None
+        stop.args = ("nothing was trained, nothing saved",)
+        raise
 
 
 def remove_if_empty(path: Path) -> None:

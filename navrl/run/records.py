@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from omegaconf import OmegaConf
 
+from navrl.agents.core.guards import TrainingDivergedError
 from navrl.config.compose import build, to_json
 from navrl.config.quoting import shell_line, shown_path
 from navrl.config.resumed import changes
-from navrl.contracts import RolloutWriter, Saver, State
+from navrl.config.signals import name_of
+from navrl.contracts import Agent, RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
 from navrl.run import messages
 from navrl.run.build import Parts
 from navrl.run.device import enough_memory
 from navrl.run.directory import RunDirectory
-from navrl.run.evaluation import Evaluations, evaluations_of
+from navrl.run.evaluation import Evaluations, Result, evaluations_of
 from navrl.run.plan import AUTO, Plan
 from navrl.run.random_state import rng_state, set_rng_state
+from navrl.run.signals import Interrupt
 from navrl.storage.saver import SaveFailed
 
 
@@ -57,9 +60,38 @@ class Records(NamedTuple):
         """Save everything that a fresh process needs to continue bit for bit."""
         self.write(self._state(plan, parts, iteration), score=score, stage=stage, last=last)
 
+    def log_late(self, results: Iterator[Result], interrupt: Interrupt) -> None:
+        """Log results of earlier iterations until a signal arrives."""
+        while (result := interrupt.attempt(next, results, None)) is not None:
+            self.loggers.late(*result)
+
+    def require_saved(self, agent: Agent, interrupt: Interrupt) -> None:
+        """Raise if the training ends with iterations that are not saved, because they skipped updates."""
+        number = agent.skipped_in_a_row
+        if not number:
+            return
+        reason = messages.not_finite(self.run.path, number, self.saver.saved_frames)
+        if not interrupt.requested:
+            raise TrainingDivergedError(reason)
+        self.run.settle("failed", reason)
+        self.note(reason)
+        raise SystemExit(128 + interrupt.number)
+
+    def end_interrupted(self, interrupt: Interrupt, *, complete: bool) -> None:
+        """Set the status, and print the command that goes on with the run."""
+        self.run.settle("interrupted", name_of(interrupt.number))
+        self.note(messages.interrupted(self.run.path, complete=complete))
+
+    def end_finished(self, summary: Mapping[str, float]) -> None:
+        """Write the summary and the status, and print commands that use the run."""
+        self.loggers.summary(summary)
+        self.note(messages.next_commands(self.run.path, self.run.frames))
+        self.run.settle("finished")
+
     def write(self, state: State, *, score: float | None, stage: int, last: bool) -> None:
         """Save the state; unless it is the last one, a full disk costs a checkpoint and not the run."""
         try:
+            self.run.restore()
             # There is no hurry any more: the queue is empty, whatever checkpoint.when_full says.
             if last:
                 self._wait_for_saves()
@@ -153,6 +185,6 @@ def _restore(plan: Plan, records: Records) -> None:
             records.loggers.load_state_dict(saved["loggers"])
         records.loggers.truncate_after(plan.frames)
     if saved is not None:
-        records.evaluations.load_state_dict(saved.get("evaluations", []), records.note)
+        records.evaluations.load_state_dict(saved.get("evaluations", []))
         set_rng_state(saved["rng"])  # last: building everything drew random numbers
     records.run.frames = plan.frames

@@ -1,61 +1,96 @@
-"""Signals: Ctrl-C and SIGTERM end the loop after its iteration, a second one ends the process at once."""
+"""Signals in a training: the first one ends it once the iteration is saved, a second one at once."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
-import sys
+import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Self
+from typing import ParamSpec, Self, TypeVar
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from navrl.config.signals import ALL, SAVING, Stopped, handling
+
+# A cluster signals all processes of a job: a child of restarts=N gets the signal directly and relayed.
+_SAME_S = 0.5
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Interrupt:
-    """A context in which `requested` turns true at the first signal; `exit_code` is the shell's for it.
+    """A context in which `requested` turns true at the first signal, and which exits with its code.
 
-    `saved_frames` returns the frames of the last save, None without one, for the message of the second
-    signal. `evaluates` says that an iteration may end with an evaluation, which takes its time.
+    Until `defer` the first signal ends the process at once. `saved_frames` returns the frames of the last
+    save, None without one, for the message. `checks` says that an iteration may end with a check of the
+    lesson, which takes its time.
     """
 
-    def __init__(self, saved_frames: Callable[[], int | None], *, evaluates: bool = False) -> None:
+    def __init__(self, saved_frames: Callable[[], int | None], *, checks: bool = False) -> None:
         self.number = 0
-        self._first = "this iteration" + (" and its evaluation, if one is due" if evaluates else "")
+        self.save_requested = False
+        self._first = "this iteration" + (" and the check of its lesson" if checks else "")
         self._saved_frames = saved_frames
-        self._previous: dict[int, object] = {}
+        self._deferring = self._attempting = False
+        self._since = 0.0  # the last signal
+        self._handlers = contextlib.ExitStack()
 
     @property
     def requested(self) -> bool:
-        """Return whether a signal has arrived."""
+        """Return whether a signal has arrived that ends the training."""
         return self.number != 0
 
-    @property
-    def exit_code(self) -> int:
-        """Return 130 for Ctrl-C, 143 for SIGTERM."""
-        return 128 + self.number
+    def defer(self) -> None:
+        """Wait, from now on, until the iteration is saved."""
+        self._deferring = True
+
+    def attempt(
+        self, function: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
+    ) -> _T | None:
+        """Return what the function returns; None if a signal cut it short, or came before."""
+        if self.requested:
+            return None
+        try:
+            self._attempting = True
+            return function(*arguments, **options)
+        except _CutShort:
+            return None
+        finally:
+            self._attempting = False
 
     def __enter__(self) -> Self:
-        try:
-            self._previous = {number: signal.getsignal(number) for number in _SIGNALS}
-            for number in _SIGNALS:
-                signal.signal(number, self._note)
-        except ValueError:  # not the main thread, which alone may handle signals
-            self._previous = {}
+        self._handlers.enter_context(handling(self._note, ALL))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._handlers.close()
+        if kind is None and self.requested:
+            raise SystemExit(128 + self.number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if number == SAVING:
+            self.save_requested = True
+            _print("saving after this iteration")
+            return
+        now, since = time.monotonic(), self._since
+        if number == self.number and now - since < _SAME_S:
+            return
+        first, self.number, self._since = not self.number, number, now
+        if not first or not self._deferring:
             frames = self._saved_frames()
             kept = f"the last save is of frame {frames:,}" if frames else "nothing was saved"
-            os.write(2, f"stopped at once; {kept}\n".encode())
-            sys.exit(128 + number)
-        self.number = number
-        # Straight to the descriptor: a handler may run in the middle of a buffered write. On a
-        # terminal the cursor goes back, so that a live table still finds the line it left it on.
-        end = "\r" if os.isatty(2) else "\n"
-        os.write(2, f"stopping after {self._first}; once more stops at once{end}".encode())
+            raise Stopped(number, f"stopped at once; {kept}")
+        if self._attempting:
+            raise _CutShort
+        _print(f"stopping after {self._first}; once more stops at once")
+
+
+class _CutShort(BaseException):
+    """The end of what is attempted, by the first signal."""
+
+
+def _print(text: str) -> None:
+    """Print a line straight to the descriptor: a handler may run in the middle of a buffered write."""
+    # On a terminal the cursor goes back, so that a live table still finds the line it left it on.
+    end = "\r" if os.isatty(2) else "\n"
+    with contextlib.suppress(OSError):  # a terminal that hung up
+        os.write(2, f"{text}{end}".encode())

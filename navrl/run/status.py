@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from navrl.config.signals import name_of, number_of
 from navrl.storage.files import to_json, write_atomically
 
 State = Literal["running", "finished", "interrupted", "failed"]
@@ -36,7 +37,7 @@ def has_finished(path: Path) -> bool:
 def status_after(error: BaseException) -> tuple[State, str]:
     """Return the state and the reason of a run that this error ended."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted", "Ctrl-C"
+        return "interrupted", name_of(number_of(error))
     if isinstance(error, SystemExit):
         return ("interrupted", f"exit code {error.code}") if error.code else ("finished", "")
     return "failed", f"{type(error).__name__}: {error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -17,10 +18,9 @@ from omegaconf import DictConfig
 
 from navrl.config.checks import ConfigError, require_whole
 from navrl.config.quoting import override
+from navrl.config.signals import ALL, ENDING, PARENT, blocked, handling
 from navrl.run.plan import AUTO, is_run, own_folder
 from navrl.run.status import read_status
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def train_supervised(cfg: DictConfig) -> float:
@@ -37,8 +37,8 @@ def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
     """Return the exit code of the last of at most 1 + `restarts` processes.
 
     A process is started again if it crashed: if the system killed it, or if it failed while it trained in
-    `folder`. Wrong options would be as wrong again. SIGINT and SIGTERM end everything; the child gets these
-    signals too.
+    `folder`. Wrong options would be as wrong again. SIGINT, SIGTERM and SIGHUP end everything; the child gets
+    these signals too, and SIGUSR1.
     """
     child = _Child()
     with child.relaying():
@@ -88,8 +88,10 @@ class _Child:
 
     def run(self, command: Sequence[str]) -> int:
         """Start it and wait for its end."""
-        # A group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
-        self._process = subprocess.Popen(command, process_group=0)
+        environment = {**os.environ, PARENT: str(os.getpid())}
+        with blocked():  # until the child can answer
+            # A group of its own: Ctrl-C reaches it once, through us, and not a second time from the terminal.
+            self._process = subprocess.Popen(command, process_group=0, env=environment)
         self.pid = self._process.pid
         if self.stopped_by:  # while it was being started, so that the signal did not reach it
             self._process.send_signal(self.stopped_by)
@@ -98,15 +100,12 @@ class _Child:
     @contextlib.contextmanager
     def relaying(self) -> Iterator[None]:
         """Relay signals to the child while open."""
-        before = {number: signal.signal(number, self._relay) for number in _SIGNALS}
-        try:
+        with handling(self._relay, ALL):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _relay(self, number: int, frame: FrameType | None) -> None:
-        self.stopped_by = number
+        if number in ENDING:
+            self.stopped_by = number
         if self._process is not None:
             self._process.send_signal(number)
 
@@ -114,7 +113,7 @@ class _Child:
 def _crashed(code: int, folder: Path, pid: int) -> bool:
     """Return whether the end of that process is worth another attempt."""
     if code < 0:
-        return -code not in _SIGNALS
+        return -code not in ENDING
     return code == 1 and _has_begun(pid, folder)  # before that a folder or an option is wrong
 
 

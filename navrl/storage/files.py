@@ -195,6 +195,29 @@ def make_directory(path: Path) -> None:
         sync_directory(parent)
 
 
+def prepare_directory(path: Path) -> None:
+    """Make the directory of its only writer, or raise one sentence if it cannot save there."""
+    make_directory(path)
+    delete_temporaries(path)
+    probe = _temporary(path / "probe")
+    try:
+        write_atomically(probe, b"probe")
+        probe.unlink()
+    except OSError as error:
+        raise OSError(
+            f"nothing can be saved in {str(path)!r}: {error.strerror}; make room, let this user write there, "
+            "or choose another folder"
+        ) from error
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Return whether the open file is still the one that has this path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def require_contained(folder: Path) -> None:
     """Raise UnsafePath about anything in the folder that leads out of it, for a library that writes there."""
     inside = Path(os.path.realpath(folder))

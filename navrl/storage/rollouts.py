@@ -8,7 +8,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from navrl.config.checks import require_flag, require_whole
 from navrl.storage import container
-from navrl.storage.files import delete_temporaries, make_directory
+from navrl.storage.files import make_directory, prepare_directory
 from navrl.storage.header import CorruptFile, Header
 from navrl.storage.rollout_format import KIND, Key, check_meta, needed_tensors, pack, unpack
 
@@ -40,14 +40,16 @@ class RolloutStorage:
         self.keep_last = keep_last
         self.drop = {tuple(key.split("/")) for key in drop}
         self.compress = compress
-        make_directory(self.directory)
-        delete_temporaries(self.directory)
+        prepare_directory(self.directory)
 
     def after(self, iteration: int, rollout: TensorDictBase, warn: Callable[[str], None]) -> None:
         """Save the rollout of every `save_every`th iteration; a full disk costs this file only."""
         if iteration % self.save_every:
             return
         try:
+            if not self.directory.is_dir():
+                make_directory(self.directory)
+                warn(f"{self.directory} was deleted while the run went on; it is made again")
             self.save(rollout, iteration=iteration)
         except OSError as error:
             warn(f"rollout not saved ({error}); the run goes on and tries again")

@@ -1,5 +1,6 @@
 """Savers: write checkpoints into the directory of a run, and keep the newest and the best."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -18,9 +19,10 @@ from navrl.storage.checkpoint import (
     write_flat,
     write_pointer,
 )
-from navrl.storage.files import delete_temporaries, make_directory
+from navrl.storage.files import make_directory, prepare_directory
 from navrl.storage.header import CorruptFile
 
+_LOG = logging.getLogger(__name__)
 ON_ERROR = ("continue", "stop")
 
 
@@ -92,8 +94,7 @@ class CheckpointSaver(NullSaver):
         self.keep_last, self.keep_best = options["keep_last"], options["keep_best"]
         self.save_every, self.compress = options["save_every"], options["compress"]
         self.on_error = options["on_error"]
-        make_directory(self.directory)
-        delete_temporaries(self.directory)
+        prepare_directory(self.directory)
         # Damaged files do not count, else an intact one would be deleted to keep them.
         found = {path.name: verify_or_warn(path) for path in checkpoint_files(self.directory)}
         self._saved: dict[str, CheckpointInfo] = {name: i for name, i in found.items() if i}
@@ -116,6 +117,7 @@ class CheckpointSaver(NullSaver):
 
     def write(self, flat: FlatState, threads: int | None = None) -> Path:
         """Write a flattened state; pointers move only once the file was read back."""
+        self._restore_directory()
         name = checkpoint_name(flat.frames)
         path = self.directory / name
         info = write_flat(path, flat, self.compress, threads)
@@ -128,6 +130,14 @@ class CheckpointSaver(NullSaver):
             self._point_to_best(ranking[0])
         self._prune({name, *ranking[: max(self.keep_best, 1)]})
         return path
+
+    def _restore_directory(self) -> None:
+        """Make the directory again, and forget its checkpoints, if it was deleted."""
+        if not self.directory.is_dir():
+            make_directory(self.directory)
+            self._saved.clear()
+            self._best = None
+            _LOG.warning("%s was deleted while the run went on; it is made again", self.directory)
 
     def _ranking(self) -> list[str]:
         """Return the names of the scored checkpoints, best first; of equal ranks the newer one leads."""

@@ -145,3 +145,43 @@ def log_and_die():
 def test_a_killed_process_loses_at_most_one_record(tmp_path):
     assert process(log_and_die, folder=tmp_path).returncode == -signal.SIGKILL
     assert [row["iteration"] for row in rows(tmp_path / "metrics.jsonl")] == list(range(80))
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_file_that_is_deleted_or_replaced_is_written_anew_with_all_its_rows(
+    tmp_path, caplog, replaced
+):
+    logger = JsonlLogger(directory=tmp_path)
+    log_rows(logger, [1, 2])
+    logger.path.unlink()
+    if replaced:
+        logger.path.write_text("{}\n")
+    log_rows(logger, [3, 4])
+    assert [row["iteration"] for row in rows(logger.path)] == [1, 2, 3, 4]
+    assert caplog.text.count("was deleted or replaced") == 1
+    logger.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_rows_wait_while_the_folder_is_gone(tmp_path):
+    (tmp_path / "run").mkdir()
+    logger = JsonlLogger(directory=tmp_path / "run")
+    log_rows(logger, [1])
+    (tmp_path / "run").rename(tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        log_rows(logger, [2])
+    (tmp_path / "run").mkdir()
+    log_rows(logger, [3])
+    assert [row["iteration"] for row in rows(logger.path)] == [1, 2, 3]
+
+
+def test_a_file_that_was_emptied_goes_on_without_holes(tmp_path, monkeypatch):
+    logger = JsonlLogger(directory=tmp_path)
+    log_rows(logger, [1])
+    os.truncate(logger.path, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda file, data: 3)
+        with pytest.raises(OSError, match="fitted"):
+            log_rows(logger, [2])
+    log_rows(logger, [3])
+    assert [row["iteration"] for row in rows(logger.path)] == [2, 3]

@@ -1,14 +1,18 @@
 """eval_async: the same results beside training as within it, and training that does not notice."""
 
 import json
+import os
 import signal
+import time
 from collections import deque
 from multiprocessing.connection import Pipe
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
 
+import navrl.run.evaluation
 import navrl.train
 from navrl.loggers.jsonl import JsonlLogger
 from navrl.run.evaluation import (
@@ -16,8 +20,8 @@ from navrl.run.evaluation import (
     AsyncEvaluations,
     EvaluationFailed,
     _Request,
-    evaluations_of,
 )
+from navrl.run.signals import Interrupt
 from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
 from tests.command_line import command, process
@@ -105,7 +109,8 @@ def agent_of(weights):
 def test_what_goes_wrong_beside_is_raised_within(compose_cfg, capfd):
     notes = []
     with AsyncEvaluations(compose_cfg(*GAME, "eval_every=1", "eval_async=true")) as aside:
-        assert aside.evaluate(agent_of({"foreign": torch.ones(2)}), iteration=1, frames=9) == {}
+        foreign, interrupt = agent_of({"foreign": torch.ones(2)}), Interrupt(lambda: None)
+        assert aside.evaluate(foreign, interrupt, iteration=1, frames=9) == {}
         with pytest.raises(EvaluationFailed, match="an evaluation failed: CheckpointMismatch: "):
             list(aside.rest(notes.append))
         with pytest.raises(EvaluationFailed, match="ended with exit code 0; expected it to live"):
@@ -151,10 +156,34 @@ def test_options_that_make_no_sense_are_one_sentence(tmp_path, monkeypatch, caps
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_under_way_and_comes_to_nothing_is_noted(compose_cfg):
-    notes = []
-    evaluations_of(compose_cfg(*GAME)).load_state_dict([{"frames": 24_000}], notes.append)
-    assert notes == ["frame 24,000 is not evaluated, because eval_async is off by now"]
+@pytest.mark.commands
+def test_an_evaluation_that_a_signal_cut_short_is_made_when_the_run_goes_on(runs, tmp_path):
+    options = (*RUN, *ASIDE[:1], "hydra.run.dir=run", "resume=auto")
+    done = process(train_and_halt_while_evaluating, *options, folder=tmp_path)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    half = load(tmp_path / "run/checkpoints/step_000000000240.ckpt")
+    assert [each["frames"] for each in half["evaluations"]] == [240]
+    again = process(navrl.train.main, *options, folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    state, rows = finished(tmp_path / "run")
+    expected, expected_rows = finished(runs / "waiting")
+    assert differences(state, expected) == []
+    assert evaluations(rows) == evaluations(expected_rows)
+
+
+def train_and_halt_while_evaluating():
+    """The train command; SIGTERM comes in the second evaluation."""
+    play, played = navrl.run.evaluation.play, []
+
+    def stopping(*arguments, **options):
+        played.append(arguments)
+        if len(played) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        return play(*arguments, **options)
+
+    with mock.patch.object(navrl.run.evaluation, "play", stopping):
+        navrl.train.main()
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

@@ -46,7 +46,8 @@ def signalled_twice():
     def slow(self, content, **options):
         if self.saved_frames:
             os.kill(os.getpid(), signal.SIGTERM)
-            assert noted.wait(60)  # two at once would be one
+            assert noted.wait(60)
+            time.sleep(0.6)  # two at once would be one
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(300)  # longer than this process may take
         return write(self, content, **options)
@@ -122,18 +123,53 @@ def test_on_error_stop_and_the_last_save_end_with_an_error(
     assert load(find("run", tmp_path / "outputs"))["iteration"] in kept
 
 
-def test_a_deleted_folder_is_one_sentence(capsys, monkeypatch):
+@pytest.mark.parametrize("saver", ["sync", "async"])
+@pytest.mark.parametrize(
+    "deleted", ["outputs/run/checkpoints", "outputs/run/rollouts", "outputs/run"]
+)
+def test_what_is_deleted_in_mid_run_is_made_again(caplog, capsys, monkeypatch, deleted, saver):
     log = Loggers.log
 
     def deleting(self, metrics, *, iteration, frames):
-        log(self, metrics, iteration=iteration, frames=frames)
         if iteration == 2:
-            shutil.rmtree(RUN / "checkpoints")
+            shutil.rmtree(deleted)
+        log(self, metrics, iteration=iteration, frames=frames)
 
     monkeypatch.setattr(Loggers, "log", deleting)
-    assert train() == 1
-    found = capsys.readouterr()
-    assert found.out.count("the run goes on and tries again") == 2
-    assert "No such file or directory: " in found.err
-    assert "step_000000000256.ckpt'; what is there: navrl checkpoint ls " in found.err
-    assert [row["iteration"] for row in read_metrics(RUN / "metrics.jsonl")] == [1, 2, 3, 4]
+    words = (
+        "rollouts=disk",
+        "rollouts.save_every=1",
+        f"checkpoint={saver}",
+        "checkpoint.keep_last=9",
+    )
+    assert train(*words) == 0
+    said = caplog.text + capsys.readouterr().out
+    assert said.count(f"{Path(deleted).name} was deleted") == 1
+    assert [row["iteration"] for row in read_metrics(RUN / "metrics.jsonl")][-2:] == [3, 4]
+    assert json.loads((RUN / "status.json").read_text())["state"] == "finished"
+    assert (RUN / "config.yaml").is_file()
+    kept = len(list((RUN / "checkpoints").glob("step_*")))
+    assert kept == (4 if deleted.endswith("rollouts") else 3)
+    assert len(list((RUN / "rollouts").iterdir())) == (4 if deleted.endswith("checkpoints") else 2)
+    assert train("resume=auto", "total_frames=320") == 0
+    assert load(find("run", Path("outputs")))["iteration"] == 5
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"), [("checkpoints", ()), ("rollouts", ("rollouts=disk",))]
+)
+def test_a_run_that_cannot_save_says_so_before_it_trains(capsys, monkeypatch, folder, words):
+    fsync = os.fsync
+
+    def full(descriptor):
+        if f"/{folder}/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(28, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert train(*words) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("navrl: error: nothing can be saved in ")
+    assert f"outputs/run/{folder}': No space left on device; make room" in error
+    assert list((RUN / folder).iterdir()) == []
+    assert (RUN / "metrics.jsonl").read_bytes() == b""

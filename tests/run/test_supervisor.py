@@ -15,6 +15,7 @@ from navrl.run.supervisor import supervise
 # Ends as the first word of the list in the file says, and strikes it out; "begins" writes a status first.
 CHILD = """
 import json, os, pathlib, signal, sys, time
+signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the supervisor has blocked some
 folder = pathlib.Path(sys.argv[1])
 words = json.loads((folder / "plan.json").read_text())
 (folder / "plan.json").write_text(json.dumps(words[1:]))
@@ -22,6 +23,7 @@ if sys.argv[2] == "begins":
     (folder / "status.json").write_text(json.dumps({"pid": os.getpid()}))
 if words[0] == "wait":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGUSR1, lambda *_: (folder / "saved").touch())
     (folder / "waiting").touch()
     time.sleep(60)
 if words[0] < 0:
@@ -49,6 +51,7 @@ def attempts(folder, plan, restarts, *, begins=True):
         ([130, 9], 3, 130, 1),  # saved after a signal
         ([143, 9], 3, 143, 1),
         ([-15, 9], 3, 143, 1),
+        ([-1, 9], 3, 129, 1),
     ],
 )
 def test_crashes_and_only_crashes_are_started_again(
@@ -65,9 +68,14 @@ def test_what_fails_before_it_trains_is_not_started_again(tmp_path):
 
 
 def test_a_signal_is_relayed_and_ends_it(tmp_path):
-    def tell():
-        while not (tmp_path / "waiting").exists():
+    def wait_for(name):
+        while not (tmp_path / name).exists():
             time.sleep(0.01)
+
+    def tell():
+        wait_for("waiting")
+        os.kill(os.getpid(), signal.SIGUSR1)  # ends nothing
+        wait_for("saved")
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)

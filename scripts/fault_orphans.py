@@ -1,0 +1,136 @@
+"""kill -9 of supervisors and of trainings: which of their processes are still there afterwards."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from fault_kills import RUN, train
+from navrl.loggers.jsonl import read_metrics
+
+_MARK = (
+    "NAVRL_FAULT_MARK"  # in the environment of a training, so also of all processes that it starts
+)
+_ENDLESS = ("eval_every=1", "eval_async=true", "total_frames=1000000000")
+_PATIENCE_S = 10.0
+_BEGIN_S = 120.0
+_WORKER = "navrl.run.evaluation"
+_COMPILER = "compile_worker"
+
+
+class Orphans(NamedTuple):
+    """Counts of processes; the last two have to be 0."""
+
+    kills: int
+    trainings: int  # kills of a supervisor with a training
+    workers: int  # kills while an evaluation worker lived
+    compilers: int  # kills while compile workers lived
+    slowest_s: float  # until all were gone
+    left: int  # processes that were there after 10 s
+    overlaps: int  # rows that are there twice
+
+
+def kill_supervisors(count: int, place: Path, seed: int) -> Orphans:
+    """Kill -9 the supervisor of a training; every other training compiles, with nothing kept."""
+    return _kill(count, place, seed, "restarts=3")
+
+
+def kill_trainings(count: int, place: Path, seed: int) -> Orphans:
+    """Kill -9 a training that has no supervisor."""
+    return _kill(count, place, seed, "restarts=0")
+
+
+def _kill(count: int, place: Path, seed: int, restarts: str) -> Orphans:
+    torch.set_num_threads(1)  # OpenMP does not survive a fork
+    place.mkdir()
+    rng = random.Random(seed)
+    trainings = workers = compilers = left = 0
+    slowest_s = 0.0
+    for number in range(count):
+        mark = f"{os.getpid()}-{restarts}-{number}"
+        compiling = number % 2 == 1
+        target = _start(place, mark, restarts, compiling=compiling)
+        _wait_for(_moment(number // 2, place / "run", mark, rng, restarts))
+        alive = _alive(mark)
+        trainings += any("-m navrl.train" in words for words in alive)
+        workers += any(_WORKER in words for words in alive)
+        compilers += any(_COMPILER in words for words in alive)
+        os.kill(target, signal.SIGKILL)
+        os.waitpid(target, 0)
+        killed = time.monotonic()
+        while _alive(mark) and time.monotonic() - killed < _PATIENCE_S:
+            time.sleep(0.05)
+        slowest_s = max(slowest_s, time.monotonic() - killed)
+        left += len(_alive(mark))
+    found = read_metrics(place / "run" / "metrics.jsonl")
+    rows = [row["iteration"] for row in found if "time/iteration" in row]  # others are late metrics
+    overlaps = len(rows) - len(set(rows))
+    return Orphans(count, trainings, workers, compilers, slowest_s, left, overlaps)
+
+
+def _start(place: Path, mark: str, restarts: str, *, compiling: bool) -> int:
+    """Return the process of a training without an end, which continues the one before."""
+    child = os.fork()
+    if child:
+        return child
+    code = 99
+    try:
+        os.environ[_MARK] = mark
+        words = [*RUN, *_ENDLESS, restarts, "resume=auto", f"hydra.run.dir={place / 'run'}"]
+        if compiling:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place / mark)
+            words.append("compile=on")
+        log = os.open(place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for descriptor in (1, 2):
+            os.dup2(log, descriptor)
+        code = train(*words)
+    finally:
+        os._exit(code)
+
+
+def _moment(
+    kind: int, run: Path, mark: str, rng: random.Random, restarts: str
+) -> Callable[[], bool]:
+    """Return a condition for the kill: early, with an evaluation worker, in the loop, or at random."""
+    until = time.monotonic() + rng.uniform(0.0, 8.0)
+    size = _size(run / "metrics.jsonl")
+    first = "-m navrl.train" if restarts != "restarts=0" else _WORKER
+    conditions: Sequence[Callable[[], bool]] = (
+        lambda: any(first in words for words in _alive(mark)),
+        lambda: any(_WORKER in words for words in _alive(mark)),
+        lambda: _size(run / "metrics.jsonl") > size,
+        lambda: time.monotonic() > until,
+    )
+    return conditions[kind % len(conditions)]
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + _BEGIN_S
+    while not condition():
+        if time.monotonic() > until:
+            raise RuntimeError(f"the training did not come so far in {_BEGIN_S:.0f} s")
+        time.sleep(0.02)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _alive(mark: str) -> list[str]:
+    """Return the command lines of all processes with this mark that are no zombies."""
+    wanted, found = f"{_MARK}={mark}".encode(), []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            if wanted in (process / "environ").read_bytes().split(b"\0"):
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found.append(words)
+        except OSError:  # it has ended since
+            continue
+    return found
