@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import io
-import pickle
+import pickletools
+import re
+import struct
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ from navrl.config.compose import compose, dotted_items, from_json, to_json
 from navrl.config.quoting import override, shell_line, shown_path
 from navrl.run.build import build_agent, build_env, load_agent
 from navrl.storage.checkpoint import load_policy_state, write_state
-from navrl.storage.files import write_atomically
+from navrl.storage.files import read_foreign, write_atomically
 from navrl.storage.find import OUTPUTS, find
 from navrl.storage.schema import check_finite
 
@@ -50,8 +52,11 @@ _SCALE = {
     "value_norm.debiasing_term": "seen",
 }
 _GAE = {"gae.gamma": "discount", "gae.lmbda": "gae_lambda"}
-_MAX_BYTES = 64 << 20  # the published file has 0.7 MB
-_NAMED = 4
+# The published file has 0.7 MB in 39 entries; its pickle has 7 kB.
+_MAX_BYTES, _MAX_ENTRIES, _MAX_PICKLE = 2 << 20, 256, 1 << 16
+_NAMED, _NAME = 4, 150  # names in an error message, and letters of each
+_PLAIN = re.compile(r"collections OrderedDict|torch\._utils _rebuild_tensor_v2|torch \w+Storage")
+_DAMAGED = (zipfile.BadZipFile, NotImplementedError, EOFError, struct.error, ValueError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,34 +159,87 @@ def install(found: Mapping[str, Tensor], agent: Any) -> None:
 def read_published(path: Path) -> dict[str, Tensor]:
     """Read the tensors in a file of torch.save; nothing in it is executed."""
     expected = "expected the .pt file that NavRL publishes; name another file"
+    content = read_foreign(path, _MAX_BYTES)
     try:
-        with zipfile.ZipFile(path) as archive:
-            large = sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES
-            damaged = None if large else archive.testzip()
-    except zipfile.BadZipFile as error:
+        entries = _entries(content)
+    except ConfigError as error:
+        raise ConfigError(f"{path} {error}; {expected}") from error
+    except _DAMAGED as error:
         raise ConfigError(f"{path} was not written by torch.save; {expected}") from error
-    if large or damaged:
-        reason = f"is damaged: the checksum of {damaged} is wrong" if damaged else "is too large"
-        raise ConfigError(f"{path} {reason}; {expected}")
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
+    if not all(_is_plain(data) for name, data in entries.items() if name.endswith(".pkl")):
         raise ConfigError(
             f"{path} holds pickled code or objects, which are refused because loading them runs "
             f"foreign code; {expected}"
-        ) from error
+        )
+    try:
+        found = torch.load(_archive(entries), map_location="cpu", weights_only=True)
     except Exception as error:
         raise ConfigError(f"{path} cannot be read as a file of torch.save; {expected}") from error
-    if not isinstance(found, dict) or not all(isinstance(x, Tensor) for x in found.values()):
+    if not isinstance(found, dict) or not all(
+        isinstance(name, str) and isinstance(x, Tensor) for name, x in found.items()
+    ):
         raise ConfigError(f"{path} holds no dictionary of tensors; {expected}")
-    return found
+    return {name: tensor.detach() for name, tensor in found.items()}
+
+
+def _entries(content: bytes) -> dict[str, bytes]:
+    """Return the entries of the archive, which torch.save does not compress; the checksums are right."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = archive.infolist()
+        if len(entries) > _MAX_ENTRIES or sum(entry.file_size for entry in entries) > len(content):
+            raise ConfigError("unpacks to more than torch.save writes")
+        if any(
+            entry.file_size > _MAX_PICKLE for entry in entries if entry.filename.endswith(".pkl")
+        ):
+            raise ConfigError(f"holds a pickle of more than {_MAX_PICKLE:,} bytes")
+        if any(
+            entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries
+        ):
+            raise ConfigError("is compressed or encrypted, which no file of torch.save is")
+        damaged = archive.testzip()
+        if damaged is not None:
+            raise ConfigError(f"is damaged: the checksum of {damaged[:_NAME]} is wrong")
+        return {entry.filename: archive.read(entry) for entry in entries}
+
+
+def _archive(entries: Mapping[str, bytes]) -> io.BytesIO:
+    """Return an archive of these entries: torch has a parser of its own and may find others in the file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    buffer.seek(0)
+    return buffer
+
+
+def _is_plain(content: bytes) -> bool:
+    """Return whether a pickle holds tensors of the usual kind only, each written out.
+
+    torch refuses code, but neither tensors without storage nor a tuple of the same two tuples, of the same
+    two tuples and so on, whose hash takes for ever. So nothing but names is used twice.
+    """
+    again: set[int | None] = set()  # places of the memo that hold a name
+    previous = ""
+    try:
+        for code, argument, _ in pickletools.genops(content):
+            name = code.name
+            if name == "GLOBAL" and not _PLAIN.fullmatch(str(argument)):
+                return False
+            if name.endswith("GET") and argument not in again:
+                return False
+            if name.endswith("PUT"):
+                (again.add if previous in ("GLOBAL", "BINUNICODE") else again.discard)(argument)
+            previous = name
+    except ValueError:  # it is cut off, or no pickle
+        return False
+    return True
 
 
 def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], origin: str) -> None:
     """Raise ConfigError about names, shapes, dtypes or numbers that the published network cannot have."""
     faults = {
         "lacks": [name for name in wanted if name not in found],
-        "has the unknown": [str(name) for name in found if name not in wanted],
+        "has the unknown": [name for name in found if name not in wanted],
         "has another shape or dtype of": [
             f"{name} ({_kind(found[name])}, expected {_kind(tensor)})"
             for name, tensor in wanted.items()
@@ -190,16 +248,19 @@ def check_published(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], o
     }
     for fault, names in faults.items():
         if names:
+            some = ", ".join(name[:_NAME] for name in names[:_NAMED])
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             raise ConfigError(
-                f"{origin} {fault} {', '.join(names[:_NAMED])}{more}; expected the network that NavRL "
+                f"{origin} {fault} {some}{more}; expected the network that NavRL "
                 "publishes; name another file"
             )
+    # Last: a tensor of another shape may repeat one number a billion times.
     check_finite(found, origin)
 
 
 def _kind(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+    layout = "" if tensor.layout is torch.strided else f"{tensor.layout} "
+    return f"{layout}{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
 def _shortest(number: Tensor) -> float:

@@ -128,6 +128,13 @@ def other_archive():
     return buffer.getvalue()
 
 
+def compressed():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/data.pkl", pickle.dumps({}, protocol=2))
+    return buffer.getvalue()
+
+
 ALPHA = "actor.module.0.module.alpha_layer.weight"
 
 
@@ -137,6 +144,11 @@ ALPHA = "actor.module.0.module.alpha_layer.weight"
         (lambda: b"hello " * 99, "was not written by torch.save; expected the .pt file that NavRL"),
         (lambda: pickle.dumps(_Code()), "was not written by torch.save"),
         (other_archive, "cannot be read as a file of torch.save"),
+        (compressed, "is compressed or encrypted, which no file of torch.save is; expected"),
+        (
+            lambda: changed(**{"gae.gamma": torch.ones(()).expand(1 << 33)}),
+            "has another shape or dtype of gae.gamma (float32 [8589934592], expected float32 [])",
+        ),
         (damaged, "is damaged: the checksum of archive/data/"),
         (lambda: saved({"code": _Code()}), "holds pickled code or objects, which are refused"),
         (
