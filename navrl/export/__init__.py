@@ -1,0 +1,1 @@
+"""Worlds that leave navrl for other libraries."""
