@@ -210,3 +210,38 @@ def test_the_numbers_of_mates_and_of_enemies_are_only_numbers(params, red, blue,
         other, happened = advance(params, other, renumbered_orders(orders, order))
         assert_same_bits(other, renumbered(state, order))
         assert_same_bits(happened, in_seats(events, order))
+
+
+# ---- what is kept and what only falls ------------------------------------------------------------
+
+
+@few
+@given(rules(), SEEDS)
+def test_no_energy_comes_from_nowhere_and_nothing_is_lost_but_by_an_event(params, seed):
+    """Speeds without thrust fall, none rises beyond that of its thrust; racks and lives change by events."""
+    draws = Draws(seed, 4 * FIGHTS)
+    state = drawn_fights(params, draws)
+    for _ in range(DECISIONS):
+        after, events = advance(params, state, drawn_orders(params, state, draws))
+        craft, flying = after.aircraft, after.missiles
+        assert torch.equal(state.aircraft.rounds - craft.rounds, events.launched.int())
+        assert torch.equal(state.aircraft.alive & ~craft.alive, events.killed)
+        assert not (craft.alive & ~state.aircraft.alive).any()
+        assert int(events.killed.sum()) == 0 or events.hit.any()
+        flown = state.missiles.active & (
+            flying.age_ticks == state.missiles.age_ticks + params.ticks
+        )
+        coasted = flown & (state.missiles.age_ticks >= params.burn_ticks)
+        assert (flying.motion.speed_mps < state.missiles.motion.speed_mps)[coasted].all()
+        parts = (
+            (params.fighter, state.aircraft.motion, craft.motion, state.aircraft.alive),
+            (params.missile, state.missiles.motion, flying.motion, flown),
+        )
+        for airframe, start, end, counts in parts:
+            top_mps = (airframe.thrust_mps2 / airframe.drag) ** 0.5
+            fastest = start.speed_mps.clamp_min(top_mps)
+            assert (end.speed_mps <= fastest * (1.0 + 1e-6))[counts].all()
+            way_m = torch.hypot(end.x_m - start.x_m, end.y_m - start.y_m)
+            # A coordinate of 40 km is rounded to 4 mm, and so is each of the steps.
+            assert (way_m <= fastest * params.step_s + 0.01 * params.ticks)[counts].all()
+        state = after
