@@ -11,13 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, printable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, show
 from navrl.config.stored import parse_yaml, words_of
 from navrl.loggers.format import count
-from navrl.loggers.jsonl import read_metrics
-from navrl.storage.files import read_json, read_text, to_json, write_atomically
+from navrl.loggers.jsonl import numbers, read_metrics
+from navrl.storage.files import (
+    UnsafePath,
+    make_directory,
+    read_json,
+    read_text,
+    to_json,
+    write_atomically,
+)
 from navrl.storage.find import OUTPUTS, find_place
 from navrl.view.html import REPORT, page
 from navrl.view.report import Run, report
@@ -29,6 +36,11 @@ _DEPTHS = ("*", "*/*", "*/*/*")  # of runs below a folder
 # Overrides that distinguish no runs: they change no result, or are in the label already.
 _KIND = ("env", "agent")
 _NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
+# Of a run; a table has a cell for every metric in every iteration.
+_MOST_METRICS, _MOST_CELLS = 4096, 20_000_000
+_LONGEST_NAME, _LONGEST_LABEL = 100, 500  # characters
+_LARGEST_SEED = 2**64
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # by these a spreadsheet knows one
 _TABLES: dict[str, Callable[[str], bool]] = {
     "iterations.csv": lambda name: True,
     "episodes.csv": lambda name: name.startswith(("episode/", "eval/")),
@@ -71,7 +83,9 @@ def _write_report(options: argparse.Namespace) -> None:
         raise ConfigError(
             f"--output {folder}; expected a folder in an existing one; change --output"
         )
-    folder.mkdir(exist_ok=True)
+    if options.output is None:
+        make_directory(folder)
+    folder.mkdir(exist_ok=True)  # or a link of the user's own
     runs = [record.run for record in records]
     envs = " and ".join(dict.fromkeys(record.env for record in records))
     agents = " and ".join(dict.fromkeys(record.agent for record in records))
@@ -107,13 +121,7 @@ def _runs_in(place: Path) -> list[Path]:
 
 def _read(path: Path) -> _Record:
     """Read a run; late metrics join the row of their iteration."""
-    rows: dict[float, dict[str, float]] = {}
-    for row in read_metrics(path / "metrics.jsonl"):
-        rows.setdefault(row["frames"], {}).update(row)
-    if not rows:
-        raise ConfigError(
-            f"{path} has logged nothing yet; expected an iteration or more; leave it out"
-        )
+    rows = _rows(path)
     try:
         described = path / "config.yaml"
         config: Any = parse_yaml(read_text(described), described)
@@ -121,21 +129,55 @@ def _read(path: Path) -> _Record:
         run = Run(
             name=str(path),
             label="",
-            seed=int(seed),
-            state=str(_json(path / "status.json").get("state", "unknown")),
-            objective=str(env["objective"]),
-            rows=[rows[frames] for frames in sorted(rows)],
-            summary=_numbers(_json(path / "summary.json")),
+            seed=_seed(seed),
+            state=_word(_object(path / "status.json").get("state", "unknown")),
+            objective=_word(env["objective"]),
+            rows=rows,
+            summary=numbers(_object(path / "summary.json")),
         )
         words = path / "overrides.yaml"
         overrides = words_of(read_text(words), words)
-        return _Record(path, str(env["name"]), str(agent), overrides, run)
+        return _Record(path, _word(env["name"]), _word(agent), overrides, run)
+    except UnsafePath:
+        raise
     except (OSError, ValueError, LookupError, TypeError) as error:
         reason = error if isinstance(error, ConfigError) else type(error).__name__
         raise ConfigError(
             f"{path} is not described by its config.yaml and overrides.yaml ({reason}); "
             "expected a run of navrl; leave it out"
         ) from error
+
+
+def _rows(path: Path) -> list[dict[str, float]]:
+    """Return a row for every iteration of a run, in their order."""
+    rows: dict[float, dict[str, float]] = {}
+    metrics: set[str] = set()
+    for row in read_metrics(path / "metrics.jsonl"):
+        rows.setdefault(row["frames"], {}).update(row)
+        metrics |= row.keys()
+        if len(metrics) > _MOST_METRICS or len(metrics) * len(rows) > _MOST_CELLS:
+            raise ConfigError(
+                f"{path} has logged {len(metrics):,} metrics in {len(rows):,} iterations; expected at most "
+                f"{_MOST_METRICS:,} metrics and {_MOST_CELLS:,} numbers in all; leave it out"
+            )
+    if not rows:
+        raise ConfigError(
+            f"{path} has logged nothing yet; expected an iteration or more; leave it out"
+        )
+    return [rows[frames] for frames in sorted(rows)]
+
+
+def _word(found: object) -> str:
+    """Return a name in a run's files, of a length that can be shown; raise TypeError if it is none."""
+    if not isinstance(found, str):
+        raise TypeError(f"a name is a {type(found).__name__}")
+    return found[:_LONGEST_NAME]
+
+
+def _seed(found: object) -> int:
+    if type(found) is not int or not 0 <= found < _LARGEST_SEED:
+        raise TypeError("the seed is not one")
+    return found
 
 
 def _labelled(records: Sequence[_Record]) -> list[_Record]:
@@ -147,10 +189,10 @@ def _labelled(records: Sequence[_Record]) -> list[_Record]:
     def label(record: _Record) -> str:
         own = [word for word in record.overrides if word not in everywhere and _distinguishes(word)]
         where = [] if len(envs) == 1 else [record.env]
-        return " ".join([*where, record.agent, *own])
+        return printable(" ".join([*where, record.agent, *own]))[:_LONGEST_LABEL]
 
     return [
-        record._replace(run=record.run._replace(label=label(record), name=name))
+        record._replace(run=record.run._replace(label=label(record), name=printable(name)))
         for record, name in zip(records, names, strict=True)
     ]
 
@@ -170,13 +212,9 @@ def _distinguishes(override: str) -> bool:
     return key not in _KIND and key.partition(".")[0] not in _NO_DIFFERENCE
 
 
-def _json(path: Path) -> Mapping[str, Any]:
+def _object(path: Path) -> Mapping[str, Any]:
     found = read_json(path)
     return found if isinstance(found, dict) else {}
-
-
-def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
-    return {key: float(value) for key, value in found.items() if isinstance(value, int | float)}
 
 
 def _table(runs: Sequence[Run], wanted: Callable[[str], bool]) -> str:
@@ -188,14 +226,20 @@ def _table(runs: Sequence[Run], wanted: Callable[[str], bool]) -> str:
     columns = [name for name in names if wanted(name)]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["run", "label", "seed", *place, *columns])
+    table.writerow(map(_text, ["run", "label", "seed", *place, *columns]))
     for run in runs:
+        names_of_run = _text(run.name), _text(run.label)
         for row in run.rows:
             cells = [_cell(row.get(name)) for name in columns]
             if any(cells):
                 where = [int(row[name]) for name in place]
-                table.writerow([run.name, run.label, run.seed, *where, *cells])
+                table.writerow([*names_of_run, run.seed, *where, *cells])
     return text.getvalue()
+
+
+def _text(text: str) -> str:
+    """Return text for a cell that no spreadsheet takes for a formula, which could start a program."""
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def _cell(value: float | None) -> str:

@@ -115,11 +115,16 @@ def read_metrics(path: Path) -> Iterator[dict[str, float]]:
         for _, line in _lines(file):
             row = _parse(line)
             if row is not None:
-                yield {
-                    key: _number(value)
-                    for key, value in row.items()
-                    if (value is None or type(value) in (int, float)) and _is_name(key)
-                }
+                yield numbers(row)
+
+
+def numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a record by name, nan for a null; leave out what no logger has written."""
+    return {
+        key: _number(value)
+        for key, value in row.items()
+        if (value is None or type(value) in (int, float)) and _is_name(key)
+    }
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 _BOUNDS = ("_low", "_high")
 _PER_STEP = "low/reward/"  # of an agent per step; other rewards are of episodes
 _SHOWN_ELSEWHERE = ("episode/count", "eval/policy_version", "sync/policy_version", "time/eta_s")
+_LARGEST = 1e150  # whose square, in a deviation, is still a number
+_SHORTEST_S = 1e-3  # of a run whose speed is known
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
 
 
@@ -211,7 +213,8 @@ def _section(
 
 def _row(run: Run, group: Group) -> dict[str, Any]:
     """Return a row of the table of runs."""
-    seconds = [row["time/iteration"] for row in run.rows if "time/iteration" in row]
+    seconds = [row.get("time/iteration", math.nan) for row in run.rows]
+    seconds = [duration for duration in seconds if 0.0 < duration < _LARGEST]
     frames = [row["frames"] for row in run.rows]
     settled = sum(seconds[1:])  # the first iteration compiles
     return {
@@ -221,7 +224,7 @@ def _row(run: Run, group: Group) -> dict[str, Any]:
         "state": run.state,
         "frames": frames[-1],
         "seconds": round(sum(seconds), 1),
-        "fps": round((frames[-1] - frames[0]) / settled) if settled else None,
+        "fps": round((frames[-1] - frames[0]) / settled) if settled > _SHORTEST_S else None,
     }
 
 
@@ -234,7 +237,7 @@ def _finals(groups: Sequence[Group]) -> list[dict[str, Any]]:
             key for run in group.runs for key in run.summary if _is_final(key, objective)
         )
         for name in sorted(names, key=lambda name: not name.endswith(f"/{objective}")):
-            values = [run.summary.get(name) for run in group.runs]
+            values = [_drawn(run.summary.get(name)) for run in group.runs]
             whole = band([[value] for value in values])
             found.append(
                 {
@@ -298,8 +301,8 @@ def curve(rows: Sequence[dict[str, float]], metric: str, on: Axis) -> Numbers:
     """Return the mean of a metric over the rows of each step, for one run."""
     found: list[list[float]] = [[] for _ in range(on.points)]
     for row in rows:
-        value = row.get(metric, math.nan)
-        if math.isfinite(value):
+        value = _drawn(row.get(metric))
+        if value is not None:
             found[on.place(row["frames"])].append(value)
     return [_rounded(fmean(values)) if values else None for values in found]
 
@@ -311,6 +314,11 @@ def band(curves: Sequence[Numbers]) -> Band:
         [_rounded(fmean(values)) if values else None for values in columns],
         [_rounded(stdev(values)) if len(values) > 1 else None for values in columns],
     )
+
+
+def _drawn(value: float | None) -> float | None:
+    """Return the value if a picture can show it."""
+    return value if value is not None and abs(value) < _LARGEST else None  # also not of nan
 
 
 def _rounded(value: float) -> float:

@@ -1,6 +1,8 @@
 """Names in files of strangers: they are text wherever they are shown, never a path, markup or a formula."""
 
 import argparse
+import csv
+import json
 import re
 import sys
 import warnings
@@ -15,18 +17,21 @@ from tensordict import TensorDict
 
 import navrl.commands.checkpoint
 import navrl.commands.replay
+import navrl.commands.report
 import navrl.commands.rollouts
 from navrl.config.checks import ConfigError, printable
 from navrl.config.command import run_plain
 from navrl.loggers.console import ConsoleLogger
 from navrl.selfplay.payoff import Payoff
 from navrl.storage.checkpoint import write_state
+from navrl.storage.files import to_json, write_atomically
 from navrl.storage.rollouts import RolloutStorage
 from navrl.view import combat_picture
 from navrl.view.acmi import acmi
 from navrl.view.combat_recording import recording
 from navrl.view.html import COMBAT, NAVIGATION, REPORT, page
 from navrl.view.matrix import svg
+from tests.runs import write_run
 from tests.view.fights import duel
 
 pytestmark = pytest.mark.hostile
@@ -180,6 +185,12 @@ def test_a_replay_is_written_where_replays_are(name: str, tmp_path: Path) -> Non
         assert re.fullmatch(r"([\w=,][\w.,=-]{0,150}-)?seed7-episode1\.html", path.name, re.ASCII)
 
 
+@escapes
+def test_text_of_any_letters_can_be_written(name: str, tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a.json", to_json({name: name}))
+    assert json.loads((tmp_path / "a.json").read_text()) == {name: name}
+
+
 # ---- pages, pictures, recordings
 
 
@@ -210,6 +221,73 @@ def test_no_name_adds_an_element_to_a_page(scene, name: str) -> None:
 @pytest.fixture(scope="module")
 def recorded():
     return recording(*duel()[:2])
+
+
+FORMULAS = (
+    "=1+1",
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-1",
+    "@SUM(1)",
+    "\t=1",
+    "\r=1",
+    " =1",
+    "\uff1d1",
+    '"=1',
+)
+
+
+def hostile_run(path: Path, name: str) -> Path:
+    """Return a run in which everything that may be a name is this one."""
+    run = write_run(path)
+    config = {"env": {"name": name, "objective": name}, "agent": {"name": name}, "seed": 0}
+    (run / "config.yaml").write_text(json.dumps(config))
+    (run / "overrides.yaml").write_text(json.dumps([name, f"x={name}"]))
+    (run / "status.json").write_text(json.dumps({"state": name}))
+    (run / "summary.json").write_text(json.dumps({f"eval/{name}/{name}": 1.0, name: 2.0}))
+    with (run / "metrics.jsonl").open("a") as file:
+        groups = ("", "episode/", "reward/", "skill/usage_Z_", "high/ended_by/", "time/", "loss/")
+        metrics = {f"{group}{name}": 1.0 for group in groups}
+        file.write(json.dumps({"iteration": 13, "frames": 13_000, **metrics}) + "\n")
+    return run
+
+
+@pytest.mark.parametrize("name", [*MARKUP.values(), *ESCAPES.values(), *FORMULAS])
+def test_no_name_in_a_run_gets_out_of_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture, name: str
+) -> None:
+    for label, text in (("plain", "plain"), ("hostile", name)):
+        run = hostile_run(tmp_path / label, text)
+        output = tmp_path / f"{label} report"
+        assert navrl.commands.report.main([str(run), "--output", str(output)]) == 0
+    assert_plain(capsys.readouterr().out, lines=2)
+    plain, hostile = (
+        (tmp_path / f"{label} report" / "report.html").read_text() for label in ("plain", "hostile")
+    )
+    assert Elements(hostile).found == Elements(plain).found
+    assert "<" not in name or name not in hostile
+    for table in ("iterations.csv", "episodes.csv", "reward_components.csv"):
+        with (tmp_path / "hostile report" / table).open(newline="") as file:
+            rows = list(csv.reader(file))
+        assert len({len(row) for row in rows}) == 1
+        for cell in (cell for row in rows for cell in row):
+            assert_plain(cell, lines=0)
+            assert is_number(cell) or not cell.strip().startswith(("=", "+", "-", "@", "\uff1d"))
+
+
+def is_number(cell: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?(e[-+]?\d+)?", cell) is not None
+
+
+def test_negative_numbers_of_a_table_stay_numbers(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    row = {"iteration": 13, "frames": 13_000, "episode/return": -1.5, "reward/x": -2e-07}
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    assert navrl.commands.report.main([str(run)]) == 0
+    with (run / "report" / "iterations.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    assert (last["episode/return"], last["reward/x"]) == ("-1.5", "-2e-07")
 
 
 FIELDS = ("a,Color=Red", "a\n#99\n0,Title=b", "a|b", "a\\,b", "a\u2028b", *ESCAPES.values())
