@@ -64,7 +64,7 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
 def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> dict[str, float]:
     """Collect with one policy version, learn from it, forget it; return the last iteration's metrics."""
     env, agent, collector, curriculum = parts
-    run, saver, loggers, rollouts, evaluations = records
+    run, saver, loggers, rollouts, evaluations, _ = records
     monitor = Monitor(device=env.device, total_frames=plan.total_frames, start_frames=run.frames)
     # The oldest is that of the rollout's episodes.
     stages: deque[int] = deque(maxlen=1 + collector.lag)

@@ -22,6 +22,7 @@ from navrl.config.command_line import command_parser
 from navrl.config.compose import compose, dotted_items, from_json, to_json
 from navrl.config.quoting import override, shell_line, shown_path
 from navrl.run.build import build_agent, build_env, load_agent
+from navrl.run.stored_files import require_no_files
 from navrl.storage.checkpoint import load_policy_state, write_state
 from navrl.storage.files import read_foreign, write_atomically
 from navrl.storage.find import OUTPUTS, find
@@ -119,6 +120,7 @@ def _export(source: Path, output: Path) -> None:
                 f"{source} was trained with {option} = {found}; expected "
                 f"{expected}, as in NavRL's code; train with agent=ppo_navrl to export"
             )
+    require_no_files(config)
     agent = build_agent(config, _env(config), num_iterations=1)
     load_agent(agent, state, str(source))
     found = {name: tensor.clone() for name, tensor in published(agent).items()}

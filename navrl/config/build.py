@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from navrl.config.checks import ConfigError, did_you_mean
@@ -15,6 +15,8 @@ from navrl.config.checks import ConfigError, did_you_mean
 _SIMULATION = frozenset({"agents", "curriculum", "envs", "selfplay"})
 # A configuration that came with a checkpoint may not build these: somebody else may have written it.
 _RECORDING = frozenset({"collectors", "loggers", "storage"})
+# Classes that read a file, or navrl.run.build for them, and the argument that names it.
+READ_BY = {"UserMap": "path", "Frozen": "checkpoint"}
 _LISTS = (Sequence, tuple, list)
 _SCALARS = frozenset({int, float, bool, str, type(None)})
 
@@ -53,6 +55,20 @@ def construct(
     if "_target_" not in value:
         return arguments
     return _call(target, arguments, path, partial=bool(value.get("_partial_", False)))
+
+
+def files_read_by(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield key and name of every file that the objects below `value` read."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from files_read_by(item, f"{path}.{index}")
+    if not isinstance(value, Mapping):
+        return
+    argument = READ_BY.get(str(value.get("_target_")).rpartition(".")[2])
+    if argument is not None and value.get(argument) is not None:
+        yield f"{path}.{argument}".lstrip("."), str(value[argument])
+    for name, item in value.items():
+        yield from files_read_by(item, f"{path}.{name}")
 
 
 def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:

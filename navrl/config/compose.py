@@ -132,7 +132,7 @@ def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
 def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     """Return a stored configuration with other options, and the groups that were replaced as a whole."""
     config = config.copy()
-    groups, values = _groups_and_values(overrides)
+    groups, values = groups_and_values(overrides)
     for group, name in groups.items():
         if group not in config:
             raise ConfigError(
@@ -149,7 +149,7 @@ def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig
     return config, groups
 
 
-def _groups_and_values(overrides: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
+def groups_and_values(overrides: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the chosen options of groups, and the values of keys with their resolvers evaluated."""
     groups: dict[str, str] = {}
     values: dict[str, Any] = {}

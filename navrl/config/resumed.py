@@ -44,10 +44,17 @@ def resumed(
     config = from_json(saved)
     _complete(config, composed, choices, chosen)
     keys = {_key(override): override for override in overrides}
+    # The run's own option of a group means the run's values.
+    same = [key for key in chosen if choices.get(key) == chosen[key]]
     for key, override in keys.items():
         if key in _PRESETS or key in _KEPT:
             _keep(key, override, choices if key in chosen else config, chosen, composed)
-        elif key.partition(".")[0] not in ("resume", "restarts", "hydra", *LOCAL):
+        elif key not in same and key.partition(".")[0] not in (
+            "resume",
+            "restarts",
+            "hydra",
+            *LOCAL,
+        ):
             _replace(config, key, override, composed, is_group=key in chosen)
     again = {g: f"{g}={choices[g]}" for g in LOCAL if _was_chosen(g, choices, keys)}
     local = [override for key, override in keys.items() if key.partition(".")[0] in LOCAL]

@@ -127,17 +127,23 @@ class _Sizes:
             raise _refused(keys, shown, _NO_RESOLVER)
         up, names = len(match[1]), tuple(match[2].split("."))
         target = (*keys[: len(keys) - up], *names) if up else names
-        if up > len(keys) or not self._has(target):
+        if up > len(keys) or target[0] not in self._data or self._passes_others(target):
             raise _refused(keys, shown, "expected the name of a key, itself in no other reference")
+        try:
+            _at(self._data, target)
+        except LookupError:  # which OmegaConf will name if the value is wanted
+            return _Size(1, 1)
         size = self.of(target)
         return _Size(size.values + 1, size.levels + 1)
 
-    def _has(self, keys: Keys) -> bool:
-        try:
-            _at(self._data, keys)
-        except LookupError:
-            return False
-        return True
+    def _passes_others(self, keys: Keys) -> bool:
+        """Return whether a list or a text, which may be a reference, is on the way to these keys."""
+        data: Any = self._data
+        for key in keys[:-1]:
+            data = data.get(key) if isinstance(data, Mapping) else None
+            if isinstance(data, str | list | tuple):
+                return True
+        return False
 
 
 def _at(data: Any, keys: Keys) -> Any:

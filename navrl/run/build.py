@@ -24,6 +24,7 @@ from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
 from navrl.run.device import enough_memory, pick_device, prepare_process
 from navrl.run.episodes import play
+from navrl.run.stored_files import require_no_files
 from navrl.storage.checkpoint import load_policy_state
 from navrl.storage.find import OUTPUTS, find
 from navrl.storage.schema import TENSOR, Having, Named, check, check_finite, check_fits, loading
@@ -217,6 +218,7 @@ def install_opponent(env: Env) -> None:
         with open_dict(cfg):
             cfg.opponent = group_option("opponent", "straight")  # specs need an env with any
             cfg.device = str(env.device)
+        require_no_files(cfg)
         own_env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
         policy: Any = load_policy(cfg, state, own_env, str(path))
         adapter = PolicyAdapter(

@@ -16,6 +16,7 @@ from navrl.config.compile_cache import is_kept
 from navrl.config.quoting import override, shell_line, shown_path
 from navrl.envs.core.compiling import Compilation
 from navrl.run.status import has_finished
+from navrl.run.stored_files import NO_FILES, Repeated
 
 if TYPE_CHECKING:  # they import this module
     from navrl.run.build import Parts
@@ -77,44 +78,47 @@ def _horizon(cfg: DictConfig) -> str:
     )
 
 
-def next_commands(run: Path, frames: int) -> str:
+def next_commands(run: Path, frames: int, files: Repeated = NO_FILES) -> str:
     """Return commands to copy: evaluate the run, train it for as many frames again."""
     if not _has_saved(run):
         return "nothing was saved, because of checkpoint=none"
-    longer = f"total_frames={2 * frames}"
-    return f"next:\n  {_evaluate(run)}\n  {_command('train', override('resume', shown_path(run)), longer)}"
+    return f"next:\n  {_evaluate(run, files)}\n  {_resume(run, files)} total_frames={2 * frames}"
 
 
-def interrupted(run: Path, *, complete: bool) -> str:
+def interrupted(run: Path, files: Repeated = NO_FILES, *, complete: bool) -> str:
     """Return the command that continues an interrupted run."""
     if not _has_saved(run):
         return "stopped; nothing was saved, because of checkpoint=none"
     if complete:
-        return f"training was complete. To measure it:  {_evaluate(run)}"
-    return f"saved. To go on:  {_command('train', override('resume', shown_path(run)))}"
+        return f"training was complete. To measure it:  {_evaluate(run, files)}"
+    return f"saved. To go on:  {_resume(run, files)}"
 
 
-def not_finite(run: Path, number: int, saved_frames: int | None) -> str:
+def not_finite(run: Path, number: int, saved_frames: int | None, files: Repeated = NO_FILES) -> str:
     """Return why the last iterations of a training are not saved."""
     kept = f"the last checkpoint is of frame {saved_frames:,}" if saved_frames else "nothing is"
     last = f"the last {number} iterations" if number > 1 else "the last iteration"
     return (
         f"gradients were not finite in {last}, not saved for that reason; {kept}; lower the learning rates "
-        f"and go on with {shell_line([override('resume', shown_path(run))])}"
+        f"and go on with {shell_line([override('resume', shown_path(run)), *files.train])}"
     )
 
 
-def unmeasured(run: Path) -> str:
+def unmeasured(run: Path, files: Repeated) -> str:
     """Return a line for a complete run that was stopped in its final evaluation, else nothing."""
-    return "" if has_finished(run) else f"{interrupted(run, complete=True)}\n"
+    return "" if has_finished(run) else f"{interrupted(run, files, complete=True)}\n"
 
 
 def _has_saved(run: Path) -> bool:
     return any(run.glob("checkpoints/*.ckpt"))
 
 
-def _evaluate(run: Path) -> str:
-    return _command("evaluate", override("checkpoint", shown_path(run)))
+def _evaluate(run: Path, files: Repeated) -> str:
+    return _command("evaluate", override("checkpoint", shown_path(run)), *files.evaluate)
+
+
+def _resume(run: Path, files: Repeated) -> str:
+    return _command("train", override("resume", shown_path(run)), *files.train)
 
 
 def _command(module: str, *words: str) -> str:

@@ -27,6 +27,7 @@ from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS
 from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
+from navrl.run.stored_files import Repeated, files_read, repeated, require_typed
 from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
 from navrl.storage.files import parse_json, read_text
 from navrl.storage.find import OUTPUTS, find
@@ -77,6 +78,11 @@ class Plan(NamedTuple):
     def total_frames(self) -> int:
         """Return the frames of the whole run."""
         return self.frames + (self.total - self.done) * self.cfg.num_envs * self.cfg.rollout_steps
+
+    @property
+    def repeated(self) -> Repeated:
+        """Return the words that name the files of this run, for commands that continue or evaluate it."""
+        return repeated(self.cfg, self.choices)
 
     @property
     def keeps_episodes(self) -> bool:
@@ -135,15 +141,19 @@ def plan_run(cfg: DictConfig) -> Iterator[Plan | None]:
         if checkpoint is not None:
             saved = _load_run(checkpoint)
             new = new_overrides(lock.path, overrides) if automatic else overrides
+            typed = files_read(cfg)
             cfg = resumed(saved["config"], saved["choices"], cfg, new, choices)
             choices = saved["choices"]
+            require_typed(cfg, typed, repeated(cfg, choices).train)
         resolve_opponent(cfg)
         try:
             progress = _iterations(cfg, saved)
         except RunComplete as complete:
             if not automatic:
                 raise
-            sys.stdout.write(f"{complete}\n{messages.unmeasured(lock.path)}")
+            sys.stdout.write(
+                f"{complete}\n{messages.unmeasured(lock.path, repeated(cfg, choices))}"
+            )
             yield None
             return
         origin = str(checkpoint or "nothing")

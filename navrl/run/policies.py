@@ -22,6 +22,7 @@ from navrl.config.quoting import override
 from navrl.contracts import Env, Policy, ScriptedEnv
 from navrl.run.build import load_policy, resolve_opponent
 from navrl.run.evaluation import evaluation_config
+from navrl.run.stored_files import files_read, files_typed, repeated, require_typed
 from navrl.storage.checkpoint import BEST, LATEST, load_policy_state
 from navrl.storage.find import OUTPUTS, find
 
@@ -54,9 +55,10 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
     else:
         path = _find(name)
         state, label = load_policy_state(path), str(path)
-        own = from_json(state["config"])
+        own, typed = from_json(state["config"]), files_typed(overrides)
         if envs:
             config, choices = _composed(overrides)
+            typed += files_read(config)
             if config.env._target_ != own.env._target_:
                 raise ConfigError(
                     f"'{name}' was trained in env={own.env.name} and knows nothing of env={envs[-1]}; "
@@ -66,6 +68,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
             config, chosen = overridden(own, overrides)
             choices = {**state["choices"], **chosen}
         config = _with_interface_of(own, config)
+        require_typed(config, typed, repeated(config, choices).evaluate)
     config = evaluation_config(config, {})
     with open_dict(config):
         config.device = device

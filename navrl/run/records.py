@@ -25,6 +25,7 @@ from navrl.run.evaluation import Evaluations, Result, evaluations_of
 from navrl.run.plan import AUTO, Plan
 from navrl.run.random_state import rng_state, set_rng_state
 from navrl.run.signals import Interrupt
+from navrl.run.stored_files import NO_FILES, Repeated
 from navrl.storage.saver import SaveFailed
 
 
@@ -36,6 +37,7 @@ class Records(NamedTuple):
     loggers: Loggers
     rollouts: RolloutWriter
     evaluations: Evaluations
+    files: Repeated = NO_FILES  # which commands that go on with the run have to name
 
     def note(self, text: str) -> None:
         """Print a sentence for the user without tearing a live table."""
@@ -70,7 +72,7 @@ class Records(NamedTuple):
         number = agent.skipped_in_a_row
         if not number:
             return
-        reason = messages.not_finite(self.run.path, number, self.saver.saved_frames)
+        reason = messages.not_finite(self.run.path, number, self.saver.saved_frames, self.files)
         if not interrupt.requested:
             raise TrainingDivergedError(reason)
         self.run.settle("failed", reason)
@@ -80,12 +82,12 @@ class Records(NamedTuple):
     def end_interrupted(self, interrupt: Interrupt, *, complete: bool) -> None:
         """Set the status, and print the command that goes on with the run."""
         self.run.settle("interrupted", name_of(interrupt.number))
-        self.note(messages.interrupted(self.run.path, complete=complete))
+        self.note(messages.interrupted(self.run.path, self.files, complete=complete))
 
     def end_finished(self, summary: Mapping[str, float]) -> None:
         """Write the summary and the status, and print commands that use the run."""
         self.loggers.summary(summary)
-        self.note(messages.next_commands(self.run.path, self.run.frames))
+        self.note(messages.next_commands(self.run.path, self.run.frames, self.files))
         self.run.settle("finished")
 
     def write(self, state: State, *, score: float | None, stage: int, last: bool) -> None:
@@ -155,7 +157,7 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
     ):
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
-        records = Records(run, saver, loggers, rollouts, evaluations)
+        records = Records(run, saver, loggers, rollouts, evaluations, plan.repeated)
         loggers.note(messages.banner(cfg, parts, run.path, plan.total))
         _restore(plan, records)
         yield records

@@ -86,6 +86,7 @@ BOMBS = {
     | {"b30": 1},
     "lists": {f"b{i}": [f"${{b{i + 1}}}"] * 9 for i in range(9)} | {"b9": 1},
     "wide": {"b": list(range(900)), "a": [{"x": "${b}"}] * 900},
+    "indexed": {f"b{i}": [[f"${{b{i + 1}.0}}"] * 9] for i in range(9)} | {"b9": [1]},
     "chain": {f"c{i}": f"${{c{i + 1}}}" for i in range(4000)} | {"c4000": 1},
     "circle": circles(2),
     "itself": {"a": {"b": "${a}"}},

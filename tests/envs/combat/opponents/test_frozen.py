@@ -182,12 +182,14 @@ def test_latest_is_the_latest_run_when_the_training_began(trained, tmp_path, mon
     assert command(navrl.train.main, *short, "opponent=straight", *first) == 0
     rival = find("first", tmp_path / "outputs")
     assert command(navrl.train.main, *options, "hydra.run.dir=outputs/second") == 0
-    assert command(navrl.train.main, "resume=outputs/second", "total_frames=384") == 0
+    again = ("resume=outputs/second", "opponent=checkpoint", "total_frames=384")
+    assert command(navrl.train.main, *again) == 0
     saved = load(find("second", tmp_path / "outputs"))
     assert saved["iteration"] == 3
     assert saved["config"]["opponent"]["checkpoint"] == str(rival)
     capsys.readouterr()
-    assert command(navrl.evaluate.main, "checkpoint=second", "num_episodes=2") == 0
+    named = ("checkpoint=second", f"opponent.checkpoint={rival}")
+    assert command(navrl.evaluate.main, *named, "num_episodes=2") == 0
     assert f"against {rival}: 2 episodes" in capsys.readouterr().out
     # An evaluation takes the newest: now "latest" means the second run.
     assert command(navrl.evaluate.main, "opponent=checkpoint", "num_episodes=2") == 0
