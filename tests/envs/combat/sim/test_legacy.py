@@ -17,6 +17,7 @@ from tests.envs.combat.sim.duels import (
     put_missile,
     shipped_params,
 )
+from tests.envs.combat.sim.fights import IMAGES, Draws, assert_same_bits, drawn_fights
 from tests.envs.combat.sim.scalar_legacy import LegacyFight, Vehicle
 from tests.envs.combat.sim.test_reference import random_opening, random_orders
 
@@ -132,3 +133,25 @@ def test_a_limit_of_load_is_refused_because_the_original_has_none():
     fighter = shipped_params().fighter._replace(max_load_g=9.0)
     with pytest.raises(ValueError, match=r"max_load_g = 9.0; expected null .*model=legacy"):
         shipped_params(model="legacy", fighter=fighter)
+
+
+def test_images_fly_alike_to_the_bit_and_are_guided_alike_within_the_rounding_of_angles():
+    """An angle near pi is stored within 2.4e-7 rad, and a turn is the difference of four such numbers.
+
+    So rudders differ by up to 1e-6 rad x GAIN_S / 0.1 s: the original's law turns rounding into rudder.
+    """
+    params, draws = shipped_params(model="legacy"), Draws(7, 2000)
+    start, chased = (drawn_fights(params, draws, ties=False) for _ in range(2))
+    rudder, thrust = start.aircraft.rudder, 10.0 * start.aircraft.throttle
+    motion, prey = start.aircraft.motion, chased.aircraft.motion
+    sight = legacy.line_of_sight_rad(motion, prey)
+    moved = legacy.fly(params.fighter, motion, rudder, thrust, 0.1)
+    law, _ = legacy.guidance(moved, prey, sight, 0.1)
+    assert (law.abs() < 1.0).float().mean() > 0.3
+    for image in (image for image in IMAGES if not image.exchanged):
+        picture, other = (image.motion(params, each) for each in (motion, prey))
+        flown = legacy.fly(params.fighter, picture, image.hand * rudder, thrust, 0.1)
+        assert_same_bits(flown, image.motion(params, moved))
+        before = legacy.line_of_sight_rad(picture, other)
+        found, _ = legacy.guidance(flown, other, before, 0.1)
+        assert (found - image.hand * law).abs().max() <= 1e-6 * legacy.GAIN_S / 0.1

@@ -128,7 +128,9 @@ def test_a_turned_and_moved_flight_is_observed_alike(kind, angle):
 
 
 def test_who_goes_on_is_in_the_world_and_clear_of_obstacles():
-    env = make_env("world=forest", *_MANY, "drone=kinematic", num_envs=64)
+    env = make_env(
+        "world=forest", *_MANY, "drone=kinematic", "world.routes.z_m=[0.7,3.7]", num_envs=64
+    )
     params, root = env.params, env.reset()
     action = 2.0 * torch.rand(64, 3, generator=torch.Generator().manual_seed(0)) - 1.0
     ended = 0
