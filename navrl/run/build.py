@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -22,6 +23,7 @@ from navrl.curriculum.gate import means
 from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
+from navrl.envs.core.random import plain_seed
 from navrl.run.device import enough_memory, pick_device, prepare_process
 from navrl.run.episodes import play
 from navrl.run.stored_files import require_no_files
@@ -59,6 +61,7 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     untrusted = saved is not None  # then somebody else may have written env and agent
     random.seed(cfg.seed)
     torch.manual_seed(cfg.seed)
+    np.random.seed(plain_seed(cfg.seed))  # which takes 32 bits only
     env = build_env(cfg, num_envs=cfg.num_envs, seed=cfg.seed, from_checkpoint=untrusted)
     agent = build_agent(cfg, env, num_iterations=plan.total, from_checkpoint=untrusted)
     agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)

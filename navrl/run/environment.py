@@ -8,6 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ def describe_environment(device: str) -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "command": shlex.join(sys.orig_argv),
+    }
+
+
+def describe_arithmetic(compiled: Iterable[str]) -> dict[str, str | int]:
+    """Return what the last bits of a result depend on besides the program; functions are named."""
+    import torch
+
+    return {
+        "torch": str(torch.__version__),
+        "cpu": cpu_model(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "compiled": " and ".join(sorted({*compiled})) or "nothing",
     }
 
 

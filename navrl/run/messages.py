@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from omegaconf import DictConfig
 
+from navrl.config.checks import printable
 from navrl.config.compile_cache import is_kept
 from navrl.config.quoting import override, shell_line, shown_path
 from navrl.envs.core.compiling import Compilation
@@ -48,6 +49,18 @@ def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
     now = "now kept for later runs" if is_kept() else "not kept for later runs"
     where = "kept by an earlier run" if cached else now
     return f"first iteration done after {seconds:.0f} s; compiled {compiled}, {where}"
+
+
+def other_arithmetic(before: Mapping[str, object], now: Mapping[str, object]) -> str:
+    """Return what computes otherwise than before the resume, in one sentence, or nothing."""
+    changed = [
+        f"{name} was {printable(before[name])}, is {value}"
+        for name, value in now.items()
+        if name in before and before[name] != value
+    ]
+    if not changed:
+        return ""
+    return f"not bit for bit as the saved run would have continued: {'; '.join(changed)}"
 
 
 def going_on(plan: Plan, changed: str) -> str:

@@ -31,11 +31,23 @@ from navrl.run.stored_files import Repeated, files_read, repeated, require_typed
 from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
 from navrl.storage.files import parse_json, read_text
 from navrl.storage.find import OUTPUTS, find
-from navrl.storage.schema import ANYTHING, TENSOR, Each, Having, Named, check, loading, whole
+from navrl.storage.schema import (
+    ANYTHING,
+    TENSOR,
+    Each,
+    Either,
+    Having,
+    Named,
+    check,
+    loading,
+    text,
+    whole,
+)
 
 AUTO = "auto"
 _PARTS = {
     **dict.fromkeys(("agent", "env", "collector", "curriculum"), Named(ANYTHING)),
+    "arithmetic": Named(Either(text(".{0,200}", "a short text"), whole())),
     "loggers": Named(Named(ANYTHING)),
     "evaluations": Each(
         {"iteration": whole(), "frames": whole(), "version": whole(), "weights": Named(TENSOR)}
@@ -45,6 +57,7 @@ _SAVED = (
     *("agent", "env", "collector", "curriculum", "loggers", "rng"),
     *("iteration", "frames", "config", "choices"),
 )
+_MOST_SEED = 1 << 62  # iterations are added, and a tensor holds the sum
 _LONGEST_LINE = 1 << 20  # characters of a resume that is read, of which one takes some 20,000
 _NOT_THE_RUN = ("restarts", "console")  # how a run is started and shown, not what it is
 # Any other resume= makes a branch, which is another run.
@@ -213,7 +226,9 @@ def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int
         require_whole(name, cfg[name], 1, MOST_ENVS)
     for name in ("rollout_steps", "total_frames"):
         require_whole(name, cfg[name], 1)
-    for name in ("seed", "eval_seed", "eval_every", "restarts"):
+    for name in ("seed", "eval_seed"):
+        require_whole(name, cfg[name], 0, _MOST_SEED)
+    for name in ("eval_every", "restarts"):
         require_whole(name, cfg[name], 0)
     if cfg.eval_async not in (True, False) or (cfg.eval_async and not cfg.eval_every):
         raise ConfigError(

@@ -21,6 +21,7 @@ from navrl.run import messages
 from navrl.run.build import Parts
 from navrl.run.device import enough_memory
 from navrl.run.directory import RunDirectory
+from navrl.run.environment import describe_arithmetic
 from navrl.run.evaluation import Evaluations, Result, evaluations_of
 from navrl.run.plan import AUTO, Plan
 from navrl.run.random_state import rng_state, set_rng_state
@@ -44,10 +45,14 @@ class Records(NamedTuple):
         self.loggers.note(text)
 
     def note_first_iteration(self, plan: Plan) -> None:
-        """Print how long the first iteration took, and which part of that was compiling."""
+        """Print how long the first iteration took, which part of that was compiling, and what it changed."""
         if compilations:
             seconds = time.monotonic() - plan.started
             self.note(messages.first_iteration(seconds, compilations))
+        before = (plan.saved or {}).get("arithmetic", {})
+        changed = messages.other_arithmetic(before, _arithmetic())
+        if changed:
+            self.note(changed)
 
     def save(
         self,
@@ -127,6 +132,7 @@ class Records(NamedTuple):
             "frames": self.run.frames,
             "config": to_json(plan.cfg),
             "choices": plan.choices,
+            "arithmetic": _arithmetic(),
         }
 
     def _wait_for_saves(self) -> None:
@@ -135,6 +141,10 @@ class Records(NamedTuple):
             self.saver.flush()
         except OSError as error:
             self.note(f"not saved ({error})")
+
+
+def _arithmetic() -> dict[str, str | int]:
+    return describe_arithmetic(compilation.name for compilation in compilations)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,17 @@
 """The builders: rollouts of an older policy only with leave, policies of other versions refused."""
 
+import random
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
+import torch
 from omegaconf import open_dict
 
 from navrl import contracts
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build, compose
-from navrl.run.build import allow_lag, build_agent, build_collector, build_env
+from navrl.run.build import allow_lag, build_agent, build_collector, build_env, build_parts
 from navrl.run.policies import build_policy
 
 
@@ -39,6 +44,20 @@ def test_a_checkpoint_whose_agent_had_other_options_is_one_sentence(compose_cfg)
         del config.agent.max_kl
     with pytest.raises(ConfigError, match=r"another version of navrl.*'max_kl'"):
         build_policy("old.ckpt", config, {"agent": {"policy": {}}}, env)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 2**32, 2**62])
+def test_every_generator_is_seeded(compose_cfg, seed):
+    def drawn(seed):
+        sizes = ("num_envs=4", "rollout_steps=8", "agent.num_minibatches=2")
+        cfg = compose_cfg("env=coverage", "compile=off", *sizes, f"seed={seed}")
+        build_parts(SimpleNamespace(cfg=cfg, saved=None, total=1, done=0)).collector.shutdown()
+        return random.random(), np.random.random(), float(torch.rand(()))
+
+    numbers = drawn(seed)
+    assert drawn(seed) == numbers
+    others = drawn(seed + 2**32)
+    assert all(one != other for one, other in zip(numbers[:2], others, strict=False))
 
 
 @pytest.mark.parametrize("env", ["combat", "navigation", "alice_and_bob"])

@@ -39,7 +39,6 @@ ASIDE = ("eval_every=1", "eval_async=true")
 def finished(run):
     """The last checkpoint without what its options are, and the rows without times."""
     state = load(run / "checkpoints/step_000000000480.ckpt")
-    del state["rng"]["numpy"]  # nobody seeds it, nobody draws from it
     return {k: state[k] for k in ("agent", "env", "collector", "rng", "iteration")}, untimed_rows(
         run
     )

@@ -7,7 +7,7 @@ import pytest
 
 from navrl.config.compose import compose
 from navrl.envs.core.compiling import Compilation
-from navrl.run.messages import banner, first_iteration, going_on, next_commands
+from navrl.run.messages import banner, first_iteration, going_on, next_commands, other_arithmetic
 
 
 def lines_of(*overrides, iterations=3):
@@ -76,3 +76,13 @@ def test_the_first_iteration_says_what_compiling_took():
         "first iteration done after 31 s; compiled the simulator step in 4.0 s and the gradient step in "
         "2.5 s, now kept for later runs"
     )
+
+
+def test_a_resume_says_what_computes_otherwise_now():
+    before = {"threads": 1, "cpu_capability": "AVX512", "compiled": "the policy", "gone": 1}
+    now = {"threads": 2, "cpu_capability": "AVX512", "compiled": "nothing", "new": 3}
+    assert other_arithmetic(before, now) == (
+        "not bit for bit as the saved run would have continued: threads was 1, is 2; "
+        "compiled was the policy, is nothing"
+    )
+    assert other_arithmetic(now, now) == other_arithmetic({}, now) == ""

@@ -217,3 +217,18 @@ def test_an_agent_of_another_version_is_refused_in_one_sentence(finished, capsys
     assert train("resume=outputs/older.ckpt", "total_frames=640", "console=none") == 2
     (sentence,) = capsys.readouterr().err.strip().splitlines()
     assert "another version of navrl, whose agent had other options" in sentence
+
+
+def test_a_resume_says_when_the_last_bits_will_differ(finished, capsys):
+    """Threads, the kind of CPU, and what was compiled, are compared with the checkpoint."""
+    resume = ("resume=outputs/run", "console=lines", "compile=off")
+    assert train(*resume, "total_frames=640", "threads=1") == 0
+    assert "not bit for bit" not in capsys.readouterr().out
+    path = find("run", finished.parent)
+    state = load(path)
+    state["arithmetic"] |= {"cpu_capability": "AVX512\x1b[2J", "compiled": "the policy"}
+    write_state(path, state, frames=state["frames"], score=None)
+    assert train(*resume, "total_frames=768", "threads=2") == 0
+    printed = capsys.readouterr().out
+    assert "threads was 1, is 2; compiled was the policy, is nothing" in printed
+    assert r"cpu_capability was AVX512\x1b[2J, is " in printed
