@@ -15,7 +15,14 @@ from navrl.config.signals import held
 from navrl.run.environment import describe_environment
 from navrl.run.lock import RunDirectoryError, RunLock, plain_errors
 from navrl.run.status import State, now, status_after, write_status
-from navrl.storage.files import to_json, write_atomically
+from navrl.storage.files import (
+    append_line,
+    make_directory,
+    read_text,
+    replace_by_link,
+    to_json,
+    write_atomically,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +46,7 @@ class RunDirectory:
         self.frames = 0  # the loop keeps this current, so that a crash is recorded with its frame
         self._state: State | None = None
         with plain_errors(self.path):
-            self.checkpoints.mkdir(exist_ok=True)
+            make_directory(self.checkpoints)
             self.resumed = (self.path / "config.yaml").exists()
             if self.resumed and resumed_from is None:
                 again = override("resume", shown_path(self.path))
@@ -98,16 +105,15 @@ class RunDirectory:
     ) -> None:
         environment = describe_environment(device)
         if self.resumed:
-            first = (self.path / "config.yaml").read_bytes()
+            first = read_text(self.path / "config.yaml")
             resume = {
                 "time": now(),
                 "from": resumed_from,
                 "overrides": list(overrides),
-                "config": None if config.encode() == first else config,
+                "config": None if config == first else config,
                 "environment": environment,
             }
-            with (self.path / "resumes.jsonl").open("a", encoding="utf-8") as file:
-                file.write(to_json(resume) + "\n")
+            append_line(self.path / "resumes.jsonl", to_json(resume))
             return
         # config.yaml comes last: where it exists, the first start was described completely
         write_atomically(self.path / "environment.json", to_json(environment, indent=2) + "\n")
@@ -123,15 +129,11 @@ def _yaml_list(items: Sequence[str]) -> str:
 
 def _point(latest: Path, run: Path) -> None:
     """Make `latest` lead to `run`; a convenience, so it warns where it cannot."""
-    temporary = latest.with_name(f".{latest.name}.{os.getpid()}.tmp")
     try:
         target = os.path.relpath(run.resolve(), latest.parent.resolve())
-        temporary.unlink(missing_ok=True)
         try:
-            temporary.symlink_to(target)
+            replace_by_link(latest, target)
         except (OSError, NotImplementedError):
-            temporary.write_text(f"{target}\n", encoding="utf-8")
-        os.replace(temporary, latest)
+            write_atomically(latest, f"{target}\n")
     except OSError as error:
         _LOG.warning("cannot update %s: %s", latest, error)
-        temporary.unlink(missing_ok=True)

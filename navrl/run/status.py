@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from navrl.config.signals import name_of, number_of
-from navrl.storage.files import to_json, write_atomically
+from navrl.storage.files import read_json, to_json, write_atomically
 
 State = Literal["running", "finished", "interrupted", "failed"]
 
@@ -23,7 +22,7 @@ def write_status(path: Path, state: State, reason: str, frames: int) -> None:
 def read_status(path: Path) -> dict[str, Any]:
     """Return the status of the run in that folder, empty if it cannot be read."""
     try:
-        status = json.loads((path / "status.json").read_text(encoding="utf-8"))
+        status = read_json(path / "status.json")
     except (OSError, ValueError):
         return {}
     return status if isinstance(status, dict) else {}

@@ -1,5 +1,6 @@
 """Run directories from elsewhere, in which names of navrl's files are links, pipes or second names."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,9 @@ import torch
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
 from navrl.loggers.tensorboard import TensorBoardLogger
 from navrl.loggers.wandb import WandbLogger
+from navrl.run.directory import RunDirectory
+from navrl.run.lock import RunDirectoryError, RunLock
+from navrl.run.status import read_status
 from navrl.run.timers import TraceProfiler
 from navrl.storage import files
 from navrl.storage.files import UnsafePath
@@ -243,6 +247,41 @@ def test_a_trace_is_not_written_elsewhere(run: Path, outside: Path, trap: str) -
             profiler.step()
     assert tree(outside) == before
     assert ("could not write" in notes[0]) == (trap == "folder")
+
+
+RUN = {"config": "seed: 1\n", "overrides": [], "device": "cpu", "resumed_from": "x.ckpt"}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+@pytest.mark.parametrize("name", ["resumes.jsonl", "status.json", "config.yaml", "checkpoints"])
+def test_a_resumed_run_writes_its_own_files_only(
+    run: Path, outside: Path, name: str, trap: str
+) -> None:
+    for file in ("config.yaml", "overrides.yaml", "environment.json"):
+        if file != name:
+            (run / file).write_text("{}")
+    if name == "checkpoints" and "link" in trap:
+        (run / name).symlink_to(outside / ("missing" if "nothing" in trap else "full"))
+    else:
+        links(outside, trap, run / name)
+    before, began = tree(outside), time.monotonic()
+    latest = run.parent / "latest"
+    latest.with_name(f".latest.{os.getpid()}.tmp").symlink_to(outside / "notes.txt")
+    with contextlib.suppress(RunDirectoryError), RunLock(run) as lock:
+        with RunDirectory(lock, latest=latest, **RUN) as opened:
+            opened.set_status("finished")
+        assert name in ("status.json", "config.yaml")  # the others are refused
+        assert read_status(run)["state"] == "finished"
+        assert os.readlink(latest) == "run"
+    assert tree(outside) == before
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.parametrize("trap", [trap for trap in TRAPS if trap != "hard link"])
+def test_a_status_is_not_read_through_a_trap(run: Path, outside: Path, trap: str) -> None:
+    (outside / "notes.txt").write_text('{"state": "finished"}')
+    links(outside, trap, run / "status.json")
+    assert read_status(run) == {}
 
 
 def test_a_folder_with_the_name_of_a_temporary_file_is_left(run: Path, outside: Path) -> None:
