@@ -39,13 +39,13 @@ from navrl.storage.header import (
     CorruptFile,
     Header,
     Row,
+    TooLarge,
     aligned_gap,
     pack,
     parse,
     parse_prefix,
 )
-
-MAX_BYTES = 16 << 30  # of a file, and of its tensors in memory, by default
+from navrl.storage.memory import usable_bytes
 
 
 def write(
@@ -104,7 +104,7 @@ class _Task(NamedTuple):
 
 def read(
     path: Path,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
     *,
     names: Collection[str] | None = None,
     mapped: bool = False,
@@ -114,16 +114,15 @@ def read(
 
     With `names` only those tensors are read, and checked. With `mapped` tensors that are not compressed stay
     in the file's memory: shared by all who read it so, private as soon as they are written to. Neither the
-    file nor the tensors that are read may be larger than `max_bytes`.
+    file nor the tensors that are read may be larger than `max_bytes`, by default half of the free memory.
     """
+    max_bytes = usable_bytes() if max_bytes is None else max_bytes
     with _opened(path) as descriptor:
         header = _header(path, descriptor, max_bytes)
         rows = header.rows if names is None else _named(path, header.rows, names)
         total = sum(row.raw_bytes for row in rows)
         if total > max_bytes:
-            raise CorruptFile(
-                path, "length", f"{total:,} bytes of tensors, at most {max_bytes:,} are read"
-            )
+            raise TooLarge(path, f"{total:,} bytes of tensors", max_bytes)
         _check_gaps(path, descriptor, header)
         tensors: dict[str, Tensor] = {}
         tasks: list[_Task] = []
@@ -141,8 +140,9 @@ def read(
     return tensors, header.meta
 
 
-def read_header(path: Path, max_bytes: int = MAX_BYTES) -> Header:
+def read_header(path: Path, max_bytes: int | None = None) -> Header:
     """Return the checked header of a file; the tensors are not looked at."""
+    max_bytes = usable_bytes() if max_bytes is None else max_bytes
     with _opened(path) as descriptor:
         return _header(path, descriptor, max_bytes)
 
@@ -157,7 +157,7 @@ def read_digest(path: Path) -> str:
 def _opened(path: Path) -> Iterator[int]:
     if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
         raise CorruptFile(path, "length", "not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         yield descriptor
     finally:
@@ -167,8 +167,9 @@ def _opened(path: Path) -> Iterator[int]:
 def _header(path: Path, descriptor: int, max_bytes: int) -> Header:
     file_bytes = os.fstat(descriptor).st_size
     if file_bytes > max_bytes:
-        raise CorruptFile(path, "length", f"{file_bytes:,} bytes, at most {max_bytes:,} are read")
-    prefix = os.pread(descriptor, PREFIX_BYTES, 0)
+        raise TooLarge(path, f"{file_bytes:,} bytes", max_bytes)
+    # Files of the system in /proc have no length, and reading one may wait for ever.
+    prefix = os.pread(descriptor, PREFIX_BYTES, 0) if file_bytes else b""
     sizes = parse_prefix(path, prefix, file_bytes)
     return parse(path, prefix, sizes, os.pread(descriptor, sizes.header, PREFIX_BYTES))
 

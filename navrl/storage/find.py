@@ -14,6 +14,7 @@ _FOLDER = "checkpoints"
 # outputs/<run>, <env>-<agent>/<run>, and sweeps
 _DEPTHS = ("*", "*/*", "*/*/*")
 _MAX_NAMED = 3
+_MOST_OF_A_NAME = 4096  # characters
 
 
 class CheckpointNotFound(FileNotFoundError):  # noqa: N818 (like FileNotFound)
@@ -131,7 +132,8 @@ def latest_run(outputs: Path) -> Path | None:
     """Return the directory that outputs/latest is a link to, or names in its first line."""
     link = outputs / LATEST
     if os.path.isfile(link):
-        name = link.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
+        with link.open(encoding="utf-8", errors="replace") as file:
+            name = file.readline(_MOST_OF_A_NAME).strip()
         link = outputs / name if name else link
     return link.resolve() if os.path.isdir(link) else None
 

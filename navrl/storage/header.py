@@ -19,7 +19,8 @@ from navrl.storage.codec import CODECS, FILTERS, MAX_RATIO, NONE, RAW
 VERSION = 3
 _FAMILY, _LINE_ENDS = b"NVRL", b"\r\n\x1a"
 MAGIC = _FAMILY + bytes([VERSION]) + _LINE_ENDS
-MAX_HEADER_BYTES = 8 << 20  # parsed JSON needs about 20 times its text
+MAX_HEADER_BYTES = 4 << 20  # parsed JSON of strings and numbers needs up to 13 times its text
+MAX_BRACKETS = 1 << 17  # lists and objects in it, each of which needs some 200 bytes
 MAX_TENSORS = 8192  # each costs a reader some 0.1 ms, however small it is
 MAX_DIMENSIONS = 32
 # A reader may have to hold this much besides the tensors, a few times per thread.
@@ -53,10 +54,18 @@ class CorruptFile(ValueError):  # noqa: N818 (the name is clear without a suffix
 class ForeignFile(CorruptFile):
     """A file of another program, or of a version, kind or codec that is not read here."""
 
-    def __init__(self, path: Path, sentence: str) -> None:
-        super().__init__(path, "header", sentence)
+    def __init__(self, path: Path, sentence: str, part: str = "header") -> None:
+        super().__init__(path, part, sentence)
         self.args = (f"{path} {sentence}",)
         self.verdict = sentence
+
+
+class TooLarge(ForeignFile):
+    """A file that may be intact, and that this machine has no memory for."""
+
+    def __init__(self, path: Path, found: str, most: int) -> None:
+        sentence = f"is too large: its length is {found}, at most {most:,} are read"
+        super().__init__(path, sentence, "length")
 
 
 class Block(NamedTuple):
@@ -164,10 +173,11 @@ def pack(path: Path, rows: list[Row], meta: dict[str, Any]) -> tuple[bytes, str]
     content = {"v": VERSION, "meta": meta, "t": [row[:-1] for row in rows]}
     text = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
     text += b" " * aligned_gap(PREFIX_BYTES + len(text))
-    if len(text) > MAX_HEADER_BYTES:
+    brackets = text.count(b"[") + text.count(b"{")
+    if len(text) > MAX_HEADER_BYTES or brackets > MAX_BRACKETS:
         raise ValueError(
-            f"header of {path} has {len(text):,} bytes, at most {MAX_HEADER_BYTES:,} fit; "
-            "store long lists of numbers as tensors"
+            f"header of {path} has {len(text):,} bytes and {brackets:,} brackets, at most "
+            f"{MAX_HEADER_BYTES:,} and {MAX_BRACKETS:,} fit; store long lists of numbers as tensors"
         )
     end = rows[-1].end if rows else 0
     sizes = _SIZES.pack(MAGIC, len(text), end, sum(row.raw_bytes for row in rows))
@@ -222,6 +232,9 @@ def _foreign(path: Path, prefix: bytes) -> ForeignFile:
 
 
 def _content(path: Path, text: bytes) -> tuple[dict[str, Any], list[Any]]:
+    brackets = text.count(b"[") + text.count(b"{")
+    if brackets > MAX_BRACKETS:
+        raise CorruptFile(path, "header", f"{brackets:,} brackets, at most {MAX_BRACKETS:,}")
     try:
         content = json.loads(
             text.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique

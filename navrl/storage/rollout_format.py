@@ -19,6 +19,7 @@ from navrl.storage.header import (
     CorruptFile,
     ForeignFile,
     Row,
+    TooLarge,
     is_count,
 )
 
@@ -193,7 +194,8 @@ def check_meta(path: Path, meta: dict[str, Any], rows: Sequence[Row], max_bytes:
         raise ForeignFile(path, f"is of kind {meta.get('kind')!r:.40}; expected '{KIND}'")
     if meta.keys() != _FIELDS.keys() or any(not isinstance(meta[k], t) for k, t in _FIELDS.items()):
         raise CorruptFile(path, "header", f"expected {', '.join(_FIELDS)} of a rollout")
-    reason = _key_fault(meta) or _value_fault(meta) or _doubled_fault(meta, rows)
+    reason = None if is_count(meta["iteration"]) else "the iteration is no count"
+    reason = reason or _key_fault(meta) or _value_fault(meta) or _doubled_fault(meta, rows)
     if reason is not None:
         raise CorruptFile(path, "header", f"not a rollout that fits together ({reason})")
     total = sum(row.raw_bytes for row in rows)
@@ -202,9 +204,7 @@ def check_meta(path: Path, meta: dict[str, Any], rows: Sequence[Row], max_bytes:
     for number in meta["doubled"]:
         total += size[tuple(meta["keys"][number][1:])]
     if total > max_bytes:
-        raise CorruptFile(
-            path, "length", f"{total:,} bytes of rollout, at most {max_bytes:,} are read"
-        )
+        raise TooLarge(path, f"{total:,} bytes of rollout", max_bytes)
 
 
 def _key_fault(meta: dict[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ from navrl.config.checks import require_flag, require_whole
 from navrl.storage import container
 from navrl.storage.files import make_directory, prepare_directory
 from navrl.storage.header import CorruptFile, Header
+from navrl.storage.memory import usable_bytes
 from navrl.storage.rollout_format import KIND, Key, check_meta, needed_tensors, pack, unpack
 
 _NAME = re.compile(r"rollout_(\d{6,12})\.nvrl")
@@ -103,7 +104,7 @@ def load_rollout(
     path: Path,
     keys: Collection[str | Key] | None = None,
     mmap: bool = False,
-    max_bytes: int = container.MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> TensorDict:
     """Return the rollout in a file, with its batch size; or only `keys` of it, such as ("next", "reward").
 
@@ -128,8 +129,9 @@ def load_rollout(
         raise CorruptFile(path, "header", f"not a rollout that fits together ({error})") from error
 
 
-def rollout_header(path: Path, max_bytes: int = container.MAX_BYTES) -> Header:
+def rollout_header(path: Path, max_bytes: int | None = None) -> Header:
     """Return the checked header of a rollout; the tensors are not looked at."""
+    max_bytes = usable_bytes() if max_bytes is None else max_bytes
     header = container.read_header(path, max_bytes)
     check_meta(path, header.meta, header.rows, max_bytes)
     return header

@@ -87,7 +87,13 @@ def _unflatten(node: Any, pending: dict[int, Tensor], depth: int) -> Any:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(node, list):
         return [_unflatten(child, pending, depth + 1) for child in node]
-    return _unflatten_object(node, pending, depth) if isinstance(node, dict) else node
+    if isinstance(node, dict):
+        return _unflatten_object(node, pending, depth)
+    if isinstance(node, int) and node.bit_length() > MAX_INT_BITS:
+        raise ValueError(f"an int of more than {MAX_INT_BITS} bits")
+    if isinstance(node, float) and not math.isfinite(node):  # JSON's 1e999
+        raise ValueError("a number that no float holds")
+    return node
 
 
 def _unflatten_object(node: dict[str, Any], pending: dict[int, Tensor], depth: int) -> Any:
