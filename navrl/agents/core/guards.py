@@ -14,6 +14,10 @@ class TrainingDivergedError(RuntimeError):
     """The error of too many iterations in a row with gradients that are not finite."""
 
 
+class ForeignRolloutError(RuntimeError):
+    """The error of a rollout that another policy has collected."""
+
+
 def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
     """Return the first, a middle and the last step of every row: changed weights show in one of them."""
     steps = rollout.shape[1]
@@ -28,7 +32,7 @@ def require_version(rollout: TensorDictBase, version: int) -> None:
     """Raise about a rollout of another policy version."""
     found = rollout.get_non_tensor("policy_version", default=version)
     if found != version:
-        raise RuntimeError(
+        raise ForeignRolloutError(
             f"the rollout carries policy version {found}; expected {version}: "
             "on-policy learning uses every rollout once, with the policy that collected it"
         )
@@ -52,7 +56,7 @@ class UpdateGuard:
         """Raise about a rollout of another policy, which has changed nothing so far; count skipped steps."""
         if replay_error > self.replay_tolerance or stale_frames > 0:
             stale = f", and {stale_frames:.0f} steps have skills of another version"
-            raise RuntimeError(
+            raise ForeignRolloutError(
                 "the rollout was not collected by this policy: log-probs differ by "
                 f"{replay_error:.3g}, expected at most {self.replay_tolerance:g}"
                 f"{stale if stale_frames > 0 else ''}; nothing may change weights while a rollout is "
