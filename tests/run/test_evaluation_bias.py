@@ -10,7 +10,7 @@ from tests.envs.conftest import ENVS, configuration
 
 KEYS = ("return", "length", "win", "goal_time_s", "_label")
 COUNT, LONGEST = 60, 6
-ENVS_PLAYED = 3
+ENVS_PLAYED = 2
 
 
 class Timetable:
