@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,8 +16,10 @@ from navrl.config.checks import ConfigError, did_you_mean
 _SIMULATION = frozenset({"agents", "curriculum", "envs", "selfplay"})
 # A configuration that came with a checkpoint may not build these: somebody else may have written it.
 _RECORDING = frozenset({"collectors", "loggers", "storage"})
+OPTIONS = "options"  # of a world from elsewhere, which may read any file that a text in them names
 # Classes that read a file, or navrl.run.build for them, and the argument that names it.
 READ_BY = {"UserMap": "path", "Frozen": "checkpoint"}
+READ_BY |= dict.fromkeys(("GymEnv", "PettingZooEnv", "VmasTeamEnv"), OPTIONS)
 _LISTS = (Sequence, tuple, list)
 _SCALARS = frozenset({int, float, bool, str, type(None)})
 
@@ -66,9 +69,25 @@ def files_read_by(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         return
     argument = READ_BY.get(str(value.get("_target_")).rpartition(".")[2])
     if argument is not None and value.get(argument) is not None:
-        yield f"{path}.{argument}".lstrip("."), str(value[argument])
+        for key, item in leaves(value[argument], f"{path}.{argument}".lstrip(".")):
+            if argument != OPTIONS or _names_a_file(item):
+                yield key, str(item)
     for name, item in value.items():
         yield from files_read_by(item, f"{path}.{name}")
+
+
+def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every value below `value` that is no mapping or list, with its key."""
+    if isinstance(value, Mapping | list):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for name, item in items:
+            yield from leaves(item, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def _names_a_file(value: Any) -> bool:
+    return isinstance(value, str) and (os.sep in value or os.path.lexists(value))
 
 
 def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:

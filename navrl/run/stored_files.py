@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from navrl.config.build import READ_BY, files_read_by
+from navrl.config.build import OPTIONS, READ_BY, files_read_by, leaves
 from navrl.config.checks import ConfigError
 from navrl.config.compose import group_option, groups_and_values, to_plain
 from navrl.config.quoting import override, shell_line
@@ -46,7 +46,8 @@ def files_typed(overrides: Sequence[str]) -> list[str]:
     """Return the files that options of navrl train name, themselves or by an option of conf/."""
     groups, values = groups_and_values(overrides)
     arguments = set(READ_BY.values())
-    typed = [str(file) for key, file in values.items() if key.rpartition(".")[2] in arguments]
+    named = [(key, value) for key, value in values.items() if arguments & set(key.split("."))]
+    typed = [str(item) for key, value in named for _, item in leaves(value, key)]
     for group, name in groups.items():
         option = group_option(group, name)
         if OmegaConf.is_dict(option):
@@ -82,12 +83,14 @@ def repeated(config: DictConfig, choices: Mapping[str, Any]) -> Repeated:
     roots = dict.fromkeys(key.partition(".")[0] for key, _ in found)
     options = {group: choices.get(group) for group in ("env", *roots)}
     words = tuple(word for _, word in found)
+    # conf/ has no options of worlds from elsewhere.
+    added = [f"++{word}" if OPTIONS in key.split(".") else word for key, word in found]
     chosen = [
         f"{group}={option}"
         for group, option in options.items()
         if isinstance(option, str) and option.isidentifier()  # which a file may have made up
     ]
-    return Repeated(words, (*chosen, *words)) if found else NO_FILES
+    return Repeated(words, (*chosen, *added)) if found else NO_FILES
 
 
 def _means(typed: str, file: str) -> bool:

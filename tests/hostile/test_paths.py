@@ -210,6 +210,24 @@ def test_a_map_of_a_run_is_repeated(tmp_path, monkeypatch):
         require_typed(stored, files_typed(["world=forest", "env.sim.time_limit_s=3"]), ())
 
 
+@pytest.mark.parametrize("file", [SECRET, "../x.xml", "~/x", "here.xml"])
+def test_options_of_a_world_from_elsewhere_may_name_files(tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    Path("here.xml").touch()
+    options = [
+        f"++env.options.xml_file='{file}'",
+        "++env.options.deep.kind=fast",
+        "++env.options.size=3",
+    ]
+    stored = from_json(to_json(compose("train", ["env=gym", "env.id=Ant-v5", *options])))
+    assert files_read(stored) == {file: "env.options.xml_file"}
+    again = repeated(stored, {"env": "gym"})
+    require_typed(stored, files_typed(again.evaluate), ())
+    require_typed(stored, files_read(compose("train", list(again.train))), ())
+    with pytest.raises(ConfigError, match=r"env\.options\.xml_file"):
+        require_typed(stored, files_typed(["env.horizon=3"]), ())
+
+
 def test_choices_of_a_stranger_are_no_words(tmp_path):
     config = compose("train", ["env=navigation", "world=file", "world.map.path=map.npy"])
     for bad in ("$(id)", "a b", "x,y", 3, None, ["a"]):
@@ -233,20 +251,22 @@ def test_scripted_policies_read_what_the_user_typed(runs):
 
 def test_every_class_that_takes_a_path_is_in_the_table():
     """Constructors that a stored configuration may build, and the keys of conf/."""
-    looks = re.compile(r"(^|_)(path|file|folder|directory|dir|checkpoint|filename|root|uri|url)$")
+    looks = re.compile(
+        r"(^|_)(path|file|folder|directory|dir|checkpoint|filename|root|uri|url)$|^options$"
+    )
     found = {}
     for package in ("agents", "curriculum", "envs", "selfplay"):
         home = importlib.import_module(f"navrl.{package}")
-        for info in pkgutil.walk_packages(home.__path__, f"navrl.{package}."):
-            module = importlib.import_module(info.name)
+        inside = pkgutil.walk_packages(home.__path__, f"navrl.{package}.")
+        for module in (home, *(importlib.import_module(info.name) for info in inside)):
             for name in getattr(module, "__all__", ()):
                 thing = getattr(module, name)
                 if inspect.isclass(thing):
                     assert thing.__name__ == name, "an alias would pass the table"
                 function = thing.__init__ if inspect.isclass(thing) else thing
                 if callable(function):
-                    found |= {key: name for key in _parameters(function) if looks.search(key)}
-    assert {name: key for key, name in found.items()} == READ_BY
+                    found.update((name, key) for key in _parameters(function) if looks.search(key))
+    assert found == READ_BY
     keys = set()
     for file in conf_dir().rglob("*.yaml"):
         group = file.relative_to(conf_dir()).parts[0]

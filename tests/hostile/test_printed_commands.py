@@ -216,8 +216,8 @@ TINY = (
 )
 
 
-@pytest.mark.parametrize("name", ["outputs/a b,c=d'e\"$HOME{}ü", "outputs/null/\udcff\n\\"])
-def test_a_run_of_that_name_is_trained_and_continued(tmp_path, name):
+def test_a_run_of_any_name_is_trained_and_continued(tmp_path):
+    name = "outputs/null/a b,c=d'e\"$HOME{}ü\udcff\n\\"
     done = process(navrl.train.main, *TINY, override("hydra.run.dir", name), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     again = process(navrl.train.main, *TINY, override("hydra.run.dir", name), folder=tmp_path)
