@@ -2,12 +2,16 @@
 
 import contextlib
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 import torch
 
+import navrl.commands.replay
+import navrl.commands.report
+import navrl.train
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
 from navrl.loggers.tensorboard import TensorBoardLogger
 from navrl.loggers.wandb import WandbLogger
@@ -19,6 +23,7 @@ from navrl.storage import files
 from navrl.storage.files import UnsafePath
 from navrl.storage.rollouts import RolloutStorage
 from navrl.storage.saver import CheckpointSaver
+from tests.command_line import process
 
 pytestmark = pytest.mark.hostile
 
@@ -247,6 +252,83 @@ def test_a_trace_is_not_written_elsewhere(run: Path, outside: Path, trap: str) -
             profiler.step()
     assert tree(outside) == before
     assert ("could not write" in notes[0]) == (trap == "folder")
+
+
+TINY = (
+    *("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank"),
+    *("num_envs=8", "checkpoint.save_every=1", "rollouts=disk", "rollouts.save_every=1"),
+    *("env.sim.tick_s=0.25", "env.sim.time_limit_s=8", "profile=false"),
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two iterations, as its author packs it."""
+    folder = tmp_path_factory.mktemp("trained")
+    options = ("total_frames=128", f"hydra.run.dir={folder}/run")
+    assert process(navrl.train.main, *TINY, *options, folder=folder).returncode == 0
+    return folder / "run"
+
+
+def test_a_whole_resume_writes_nothing_elsewhere(trained: Path, run: Path, outside: Path) -> None:
+    shutil.copytree(trained, run, dirs_exist_ok=True)
+    for name in ("status.json", "summary.json", "checkpoints/latest", "checkpoints/best"):
+        (run / name).unlink()
+        (run / name).symlink_to(outside / "notes.txt")
+    (run / "rollouts" / "rollout_000003.nvrl").symlink_to(outside / "notes.txt")
+    (run / "checkpoints" / "step_000000000192.ckpt").symlink_to(outside / "empty" / "new")
+    before = tree(outside)
+    words = (f"resume={run}", "total_frames=192", "console=none")
+    finished = process(navrl.train.main, *words, folder=run.parent)
+    assert finished.returncode == 0, finished.stderr
+    assert tree(outside) == before
+    assert read_status(run)["state"] == "finished"
+    assert not any(path.is_symlink() for path in run.rglob("*"))
+
+
+REFUSED = {
+    "metrics.jsonl": "notes.txt",
+    "checkpoints": "empty",
+    "config.yaml": "notes.txt",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_resume_that_would_follow_a_link_is_one_sentence(
+    trained: Path, run: Path, outside: Path, name: str
+) -> None:
+    shutil.copytree(trained, run, dirs_exist_ok=True)
+    target = outside / REFUSED[name]
+    if (run / name).is_dir():
+        shutil.copytree(run / name, target, dirs_exist_ok=True)
+        shutil.rmtree(run / name)
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(target)
+    before = tree(outside)
+    words = (f"resume={run}", "total_frames=192", "console=none")
+    finished = process(navrl.train.main, *words, folder=run.parent)
+    assert finished.returncode in (1, 2), finished.stderr
+    assert "Traceback" not in finished.stderr
+    assert f"{name}' is a link; expected a f" in finished.stderr
+    assert finished.stderr.count("\n") == 1
+    assert tree(outside) == before
+
+
+def test_a_report_and_a_replay_stay_in_the_run(trained: Path, run: Path, outside: Path) -> None:
+    shutil.copytree(trained, run, dirs_exist_ok=True)
+    for name in ("report", "replays"):
+        (run / name).symlink_to(outside / "empty")
+    before = tree(outside)
+    short = ("env.sim.time_limit_s=2", "env.sim.tick_s=0.25")
+    for main, *words in (
+        (navrl.commands.report.main, str(run)),
+        (navrl.commands.replay.main, str(run), *short),
+    ):
+        finished = process(main, *words, folder=run.parent)
+        assert finished.returncode == 1
+        assert "' is a link; expected a folder of the run itself" in finished.stderr
+        assert "Traceback" not in finished.stderr
+    assert tree(outside) == before
 
 
 RUN = {"config": "seed: 1\n", "overrides": [], "device": "cpu", "resumed_from": "x.ckpt"}
