@@ -8,23 +8,22 @@ if __name__ == "__main__":
     end_at_once()
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from navrl import __version__
-from navrl.config.checks import require_flag, require_whole, require_writable
+import navrl
+from navrl.config.checks import require_writable
 from navrl.config.command import run_main, split_overrides
 from navrl.config.command_line import show
 from navrl.config.quoting import override
-from navrl.run.build import build_env
-from navrl.run.device import MOST_ENVS, enough_memory, prepare_process
-from navrl.run.episodes import play, summarise, table
-from navrl.run.policies import build_policy, find_policy, opponent_name, spelled_out
+from navrl.run.device import prepare_process
+from navrl.run.episodes import table
+from navrl.run.policies import measure_policy, spelled_out
 from navrl.selfplay.league_table import league_record, league_table, load_league
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
@@ -42,24 +41,22 @@ def evaluate(cfg: DictConfig) -> None:
         path = find(str(cfg.league), OUTPUTS)
         payoff = load_league(path, str(cfg.league))
         show(f"{path}\n\n{league_table(payoff)}")
-        _write(output, {"checkpoint": str(path), "version": __version__, **league_record(payoff)})
+        _write(
+            output, {"checkpoint": str(path), "version": navrl.__version__, **league_record(payoff)}
+        )
         return
-    require_whole("num_episodes", cfg.num_episodes, 1, MOST_ENVS)
-    require_whole("seed", cfg.seed, 0)
-    require_flag("deterministic", cfg.deterministic)
     words = HydraConfig.get().overrides.task
     overrides = [] if cfg.env_name is None else [f"env={cfg.env_name}"]
     overrides += [*cfg.overrides, *(word for word in words if word.startswith(_GROUPS))]
-    found = find_policy(str(cfg.policy), device=cfg.device, overrides=overrides)
-    with enough_memory("num_episodes", cfg.num_episodes):
-        env = build_env(
-            found.config, num_envs=cfg.num_episodes, seed=cfg.seed, compile_mode=cfg.compile
-        )
-        policy = build_policy(str(cfg.policy), found.config, found.state, env)
-        torch.manual_seed(cfg.seed)
-        ends = play(env, policy, deterministic=cfg.deterministic)
-    metrics = summarise(ends, env.rate_names, env.counted_when)
-    opponent = opponent_name(found.config, found.choices)
+    metrics, found, opponent = measure_policy(
+        str(cfg.policy),
+        overrides=overrides,
+        num_episodes=cfg.num_episodes,
+        seed=cfg.seed,
+        deterministic=cfg.deterministic,
+        device=cfg.device,
+        compile_mode=cfg.compile,
+    )
     number = f"{cfg.num_episodes} episode{'s' * (cfg.num_episodes > 1)}"
     played = f"against {opponent}" if opponent else f"in {found.config.env.name}"
     show(f"{found.label} {played}: {number}, seed {cfg.seed}\n")
@@ -68,7 +65,7 @@ def evaluate(cfg: DictConfig) -> None:
         "metrics": {name: interval._asdict() for name, interval in metrics.items()},
         "policy": found.label,
         "frames": None if found.state is None else found.state["frames"],
-        "version": __version__,
+        "version": navrl.__version__,
         "opponent": opponent,
         "env": found.config.env.name,
         "seed": cfg.seed,
@@ -101,6 +98,8 @@ def main() -> None:
     """Enter `python -m navrl.evaluate` and `navrl evaluate`."""
     run_main(evaluate, "evaluate", arguments_of)
 
+
+sys.modules[__name__].__class__ = navrl.Command  # navrl.evaluate(...)
 
 if __name__ == "__main__":
     main()

@@ -9,10 +9,14 @@ if __name__ == "__main__":
 
 import contextlib
 import math
+import sys
 from collections import deque
+from collections.abc import Callable
+from pathlib import Path
 
 from omegaconf import DictConfig
 
+import navrl
 from navrl.config.command import run_main
 from navrl.run.build import Parts, build_parts
 from navrl.run.episodes import episode_metrics, episode_sums
@@ -25,8 +29,11 @@ from navrl.run.supervisor import train_supervised
 from navrl.run.timers import profiler_for
 
 
-def train(cfg: DictConfig) -> float:
-    """Run the command; return what sweeps compare: the final rate of env.objective, more is better."""
+def train(cfg: DictConfig, begun: Callable[[Path], object] = id) -> float:
+    """Run the command; return what sweeps compare: the final rate of env.objective, more is better.
+
+    `begun` is called with the run directory once the run is locked.
+    """
     with contextlib.ExitStack() as stack:
         with removed_on_error():
             if cfg.restarts:
@@ -34,6 +41,7 @@ def train(cfg: DictConfig) -> float:
             plan = stack.enter_context(plan_run(cfg))
             if plan is None:
                 return math.nan  # the run is complete
+            begun(plan.path)
             parts = build_parts(plan)
         records = stack.enter_context(open_records(plan, parts))
         return fit(plan, parts, records)
@@ -118,6 +126,8 @@ def main() -> None:
     """Enter `python -m navrl.train` and `navrl train`."""
     run_main(train, "train")
 
+
+sys.modules[__name__].__class__ = navrl.Command  # navrl.train(...)
 
 if __name__ == "__main__":
     main()

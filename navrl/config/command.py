@@ -162,7 +162,7 @@ def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
             f"or write {sweeps[0].key_or_group}=[...] to pass a list"
         )
     if options.cfg is None and options.info is None:
-        _check_can_start(config, multirun=multirun)
+        check_can_start(config, multirun=multirun)
 
 
 def _parse_flags(config_name: str, arguments: Sequence[str]) -> argparse.Namespace:
@@ -225,7 +225,7 @@ def _compose_first_job(
     return config, sweeps
 
 
-def _check_can_start(config: DictConfig, *, multirun: bool) -> None:
+def check_can_start(config: DictConfig, *, multirun: bool) -> None:
     """Raise if a mandatory value is missing or the output directory cannot be made."""
     plain = to_plain(config, resolve=False)
     del plain["hydra"]

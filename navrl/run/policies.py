@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from navrl.agents.scripted import RandomPolicy, ScriptedPolicy
-from navrl.config.checks import ConfigError, did_you_mean
+from navrl.config.checks import ConfigError, did_you_mean, require_flag, require_whole
 from navrl.config.compose import (
     build,
     compose_all,
@@ -20,8 +21,11 @@ from navrl.config.compose import (
 )
 from navrl.config.quoting import override
 from navrl.contracts import Env, Policy, ScriptedEnv
-from navrl.run.build import load_policy, resolve_opponent
+from navrl.run.build import build_env, load_policy, resolve_opponent
+from navrl.run.device import MOST_ENVS, enough_memory
+from navrl.run.episodes import play, summarise
 from navrl.run.evaluation import evaluation_config
+from navrl.run.intervals import Interval
 from navrl.run.stored_files import files_read, files_typed, repeated, require_typed
 from navrl.storage.checkpoint import BEST, LATEST, load_policy_state
 from navrl.storage.find import OUTPUTS, find
@@ -90,6 +94,38 @@ def build_policy(name: str, config: DictConfig, state: dict[str, Any] | None, en
         )
     pilot = build(scripted_option(env.scripted_group, script))
     return ScriptedPolicy(env=cast(ScriptedEnv, env), pilot=pilot)
+
+
+class Measured(NamedTuple):
+    """The statistics of the episodes of a policy."""
+
+    metrics: dict[str, Interval]
+    setup: PolicySetup
+    opponent: str | None
+
+
+def measure_policy(
+    name: str,
+    *,
+    overrides: Sequence[str],
+    num_episodes: int,
+    seed: int,
+    deterministic: bool,
+    device: str,
+    compile_mode: str | bool,
+) -> Measured:
+    """Play exactly that many episodes of a policy, each in an env of its own."""
+    require_whole("num_episodes", num_episodes, 1, MOST_ENVS)
+    require_whole("seed", seed, 0)
+    require_flag("deterministic", deterministic)
+    setup = find_policy(name, device=device, overrides=overrides)
+    with enough_memory("num_episodes", num_episodes):
+        env = build_env(setup.config, num_envs=num_episodes, seed=seed, compile_mode=compile_mode)
+        policy = build_policy(name, setup.config, setup.state, env)
+        torch.manual_seed(seed)
+        ends = play(env, policy, deterministic=deterministic)
+    metrics = summarise(ends, env.rate_names, env.counted_when)
+    return Measured(metrics, setup, opponent_name(setup.config, setup.choices))
 
 
 def scripted_option(group: str, name: str) -> Any:

@@ -1,0 +1,1 @@
+"""The Python interface, as navrl/__init__.py offers it."""

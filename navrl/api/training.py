@@ -1,0 +1,160 @@
+"""navrl.train, navrl.evaluate and navrl.make: the commands as functions."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, open_dict
+from torchrl.envs import EnvBase
+
+from navrl.api.runs import Run
+from navrl.config.checks import ConfigError
+from navrl.config.command import check_can_start
+from navrl.config.compose import compose, compose_all, dotted_items
+from navrl.config.quoting import override
+from navrl.run.build import build_env
+from navrl.run.device import prepare_process
+from navrl.run.policies import measure_policy
+
+Options = str | Mapping[str, Any]
+
+
+class Result(NamedTuple):
+    """What came of a training."""
+
+    run: Run
+    score: float  # the final rate of env.objective, more is better; nan if the training was stopped
+
+    @property
+    def path(self) -> Path:
+        """Return the run directory."""
+        return self.run.path
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers that judge the whole run."""
+        return self.run.summary
+
+
+class Record(NamedTuple):
+    """A statistic of episodes: its mean and the 95 % interval around it."""
+
+    metric: str
+    mean: float
+    low: float
+    high: float
+    episodes: int
+
+
+def train(*options: Options, **named: Any) -> Result:
+    """Train a policy; Ctrl-C saves it and returns.
+
+    Options are those of the command line: words such as "env.sim.time_limit_s=60", mappings, nested or with
+    dots in their keys, and names such as env="combat", seed=1.
+    """
+    config = compose_all("train", words_of(*options, named))
+    begun: list[Path] = []
+    score = math.nan
+    with _as_job(config) as cfg, contextlib.suppress(SystemExit):  # a signal, once all is saved
+        score = importlib.import_module("navrl.train").train(cfg, begun.append)
+    if not begun:
+        raise ConfigError("the run is complete; expected more frames to train; raise total_frames")
+    return Result(Run(begun[0]), score)
+
+
+@contextlib.contextmanager
+def _as_job(config: DictConfig) -> Iterator[DictConfig]:
+    """Yield the configuration without Hydra's own part, which is known to the code that asks for it."""
+    check_can_start(config, multirun=False)
+    folder = Path(config.hydra.run.dir)
+    before = HydraConfig.instance().cfg
+    with open_dict(config):
+        config.hydra.runtime.output_dir = str(folder.absolute())
+    HydraConfig.instance().set_config(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    cfg = config.copy()
+    with open_dict(cfg):
+        del cfg["hydra"]
+    try:
+        yield cfg
+    finally:
+        HydraConfig.instance().cfg = before
+
+
+def evaluate(
+    policy: str | PathLike[str] = "latest",
+    *options: Options,
+    num_episodes: int = 1000,
+    seed: int = 1_000_003,
+    deterministic: bool = True,
+    device: str = "auto",
+    **named: Any,
+) -> list[Record]:
+    """Play exactly that many episodes of a policy; return its statistics, a row for each.
+
+    A policy is latest, best, a run, a checkpoint or scripted:<name>; other options are those of
+    `navrl evaluate`, as for train().
+    """
+    prepare_process(1)
+    metrics, *_ = measure_policy(
+        str(policy),
+        overrides=words_of(*options, named),
+        num_episodes=num_episodes,
+        seed=seed,
+        deterministic=deterministic,
+        device=device,
+        compile_mode="off",
+    )
+    return [Record(name, *interval) for name, interval in metrics.items()]
+
+
+def make(env: str, *options: Options, num_envs: int = 1, seed: int = 0, **named: Any) -> EnvBase:
+    """Return an env by its name in conf/env, a TorchRL EnvBase of `num_envs` simulations.
+
+    Other options are those of `navrl train`, as for train(): opponent="crank", {"env.team_size": 2}.
+    """
+    config = compose("train", [f"env={env}", *words_of(*options, named)])
+    prepare_process(config.threads)
+    built: Any = build_env(config, num_envs=num_envs, seed=seed, from_checkpoint=False)
+    return built
+
+
+def words_of(*options: Options) -> list[str]:
+    """Return options as the words of a command line."""
+    words: list[str] = []
+    for given in options:
+        if isinstance(given, str):
+            words.append(given)
+        elif isinstance(given, Mapping):
+            words += [_word(key, value) for key, value in dotted_items(given) if not _nested(value)]
+        else:
+            raise ConfigError(f"options = {given!r}; expected words such as 'seed=1', or mappings")
+    return words
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value)
+
+
+def _word(key: str, value: Any) -> str:
+    """Return an override; a text is that text, even where Hydra would read a number or null."""
+    if isinstance(value, str | PathLike):
+        return override(key, str(value))
+    if value is None:
+        return f"{key}=null"
+    if isinstance(value, bool):
+        return f"{key}={str(value).lower()}"
+    if isinstance(value, int | float):
+        return f"{key}={value}"
+    if isinstance(value, list | tuple):
+        return f"{key}=[{','.join(_word('x', item)[2:] for item in value)}]"
+    raise ConfigError(
+        f"{key} = {value!r}; expected a text, number, true, false, None or a list of such"
+    )

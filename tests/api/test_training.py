@@ -1,0 +1,119 @@
+"""navrl.train, evaluate, make and Run: the commands as functions."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from torchrl.envs import EnvBase
+
+import navrl
+from navrl.api.training import words_of
+from navrl.config.checks import ConfigError
+
+SHORT = {
+    "experiment": "debug",
+    "eval_opponents": ["pursuit"],
+    "logger": "none",
+    "console": "none",
+    "env": "combat",
+    "env.sim": {"time_limit_s": 5},
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_training_is_a_function_and_goes_on():
+    done = navrl.train(
+        SHORT, seed=4, total_frames=256, agent={"optimizer": {"learning_rate": 1e-4}}
+    )
+    assert done.path == done.run.path
+    assert done.run.status["state"] == "finished"
+    assert done.run.config["seed"] == 4
+    assert done.run.metrics["frames"].tolist() == [128.0, 256.0]
+    assert done.run.metrics["policy/learning_rate"].dtype == np.float64
+    assert done.score == done.metrics["eval/pursuit/win"]
+    assert [each.frames for each in done.run.checkpoints] == [256]
+    again = navrl.train(resume=done.path, total_frames=384)
+    assert again.path == done.path
+    assert again.run.metrics["frames"].tolist() == [128.0, 256.0, 384.0]
+    with pytest.raises(ConfigError, match="the run is complete at 384 frames"):
+        navrl.train(resume=done.path, total_frames=384)
+    rows = navrl.evaluate(done.path, opponent="crank", num_episodes=8)
+    assert {row.metric for row in rows} >= {"return", "win", "loss"}
+    assert all(row.episodes == 8 for row in rows)
+    policy = navrl.load(done.path)
+    assert policy.act({"ego": np.zeros(policy.observation["ego"])}).shape == (
+        2,
+    )  # manoeuvre, trigger
+
+
+def test_a_wrong_option_is_an_error_and_leaves_nothing(tmp_path):
+    with pytest.raises(ConfigError, match="did you mean 'total_frames'"):
+        navrl.train(SHORT, total_frame=3)
+    with pytest.raises(ConfigError, match="num_envs = 0"):
+        navrl.train(SHORT, num_envs=0)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_env_by_its_name():
+    env = navrl.make(
+        "combat", {"env": {"team_size": 2}}, "observation=entities", num_envs=3, seed=1
+    )
+    assert isinstance(env, EnvBase)
+    assert env.rollout(2)["agents", "action"].shape[:3] == (3, 2, 2)
+
+
+def test_options_become_words_that_mean_the_same():
+    words = words_of(
+        "seed=1", {"agent": {"network": {"hidden_sizes": [8, 8]}}, "a.b": None}, {"c": "null"}
+    )
+    assert words == ["seed=1", "agent.network.hidden_sizes=[8,8]", "a.b=null", "c='null'"]
+    with pytest.raises(ConfigError, match="options = 3; expected words"):
+        words_of(3)
+
+
+def test_ctrl_c_saves_and_returns(tmp_path):
+    """As in a notebook: the interpreter goes on afterwards."""
+    program = f"""
+import os, signal, navrl
+from navrl.loggers.jsonl import JsonlLogger
+log = JsonlLogger.log
+def interrupted(self, metrics, *, iteration, frames):
+    log(self, metrics, iteration=iteration, frames=frames)
+    if iteration == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+JsonlLogger.log = interrupted
+done = navrl.train({SHORT!r}, total_frames=10**6)
+print(done.run.status["state"], [each.frames for each in done.run.checkpoints], done.score)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert found.stdout.endswith("interrupted [256] nan\n"), found
+    assert found.returncode == 0
+
+
+def test_the_package_imports_in_an_instant():
+    program = (
+        "import time; start = time.perf_counter(); import sys, navrl; "
+        "print(time.perf_counter() - start, 'torch' in sys.modules, navrl.train, callable(navrl.train))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    seconds, torch, *rest = found.stdout.split(" ", 2)
+    assert torch == "False"
+    assert rest[0].endswith("True\n")
+    assert float(seconds) < 2.0  # 0.05 on a quiet machine
+
+
+def test_the_example_of_the_docs_runs(root, capsys):
+    text = (root / "docs/python.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(block, "docs/python.md", "exec"), {})
+    assert capsys.readouterr().out.count("win") >= 2
