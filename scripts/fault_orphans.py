@@ -20,7 +20,7 @@ _ENDLESS = ("eval_every=1", "eval_async=true", "total_frames=1000000000")
 _PATIENCE_S = 10.0
 _BEGIN_S = 120.0
 _WORKER = "navrl.run.evaluation"
-_COMPILER = "compile_worker"
+_COMPILERS = ("compile_worker", "cc1plus")
 
 
 class Orphans(NamedTuple):
@@ -29,7 +29,7 @@ class Orphans(NamedTuple):
     kills: int
     trainings: int  # kills of a supervisor with a training
     workers: int  # kills while an evaluation worker lived
-    compilers: int  # kills while compile workers lived
+    compilers: int  # kills while compilers lived
     slowest_s: float  # until all were gone
     left: int  # processes that were there after 10 s
     overlaps: int  # rows that are there twice
@@ -42,24 +42,27 @@ def kill_supervisors(count: int, place: Path, seed: int) -> Orphans:
 
 def kill_trainings(count: int, place: Path, seed: int) -> Orphans:
     """Kill -9 a training that has no supervisor."""
-    return _kill(count, place, seed, "restarts=0")
+    return _kill(count, place, seed, "restarts=0")  # a compiler would finish its file
 
 
 def _kill(count: int, place: Path, seed: int, restarts: str) -> Orphans:
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     place.mkdir()
+    supervised = restarts != "restarts=0"
+    first = "-m navrl.train" if supervised else _WORKER
     rng = random.Random(seed)
     trainings = workers = compilers = left = 0
     slowest_s = 0.0
     for number in range(count):
         mark = f"{os.getpid()}-{restarts}-{number}"
-        compiling = number % 2 == 1
+        compiling = supervised and number % 2 == 1
         target = _start(place, mark, restarts, compiling=compiling)
-        _wait_for(_moment(number // 2, place / "run", mark, rng, restarts))
+        run = place / "run"
+        _wait_for(_moment(number // 2, run, mark, rng, first=first, compiling=compiling))
         alive = _alive(mark)
         trainings += any("-m navrl.train" in words for words in alive)
         workers += any(_WORKER in words for words in alive)
-        compilers += any(_COMPILER in words for words in alive)
+        compilers += any(name in words for words in alive for name in _COMPILERS)
         os.kill(target, signal.SIGKILL)
         os.waitpid(target, 0)
         killed = time.monotonic()
@@ -94,16 +97,19 @@ def _start(place: Path, mark: str, restarts: str, *, compiling: bool) -> int:
 
 
 def _moment(
-    kind: int, run: Path, mark: str, rng: random.Random, restarts: str
+    kind: int, run: Path, mark: str, rng: random.Random, *, first: str, compiling: bool
 ) -> Callable[[], bool]:
-    """Return a condition for the kill: early, with an evaluation worker, in the loop, or at random."""
+    """Return a condition for the kill: early, with a worker, in the loop, at random; or compiling."""
     until = time.monotonic() + rng.uniform(0.0, 8.0)
     size = _size(run / "metrics.jsonl")
-    first = "-m navrl.train" if restarts != "restarts=0" else _WORKER
+
+    def begun(*names: str) -> Callable[[], bool]:
+        return lambda: any(name in words for words in _alive(mark) for name in names)
+
+    later = (begun(_WORKER), lambda: _size(run / "metrics.jsonl") > size)
     conditions: Sequence[Callable[[], bool]] = (
-        lambda: any(first in words for words in _alive(mark)),
-        lambda: any(_WORKER in words for words in _alive(mark)),
-        lambda: _size(run / "metrics.jsonl") > size,
+        begun(first),
+        *((begun(*_COMPILERS),) * 2 if compiling else later),
         lambda: time.monotonic() > until,
     )
     return conditions[kind % len(conditions)]

@@ -5,6 +5,7 @@ Imports nothing that takes time.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -17,7 +18,9 @@ from types import FrameType
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SAVING = signal.SIGUSR1  # clusters send it before they take the machine
 ALL = (*ENDING, SAVING)
-PARENT = "NAVRL_PARENT"  # the process with which this one is to end
+PARENT = (
+    "NAVRL_PARENT"  # the process that this one is to end with; then it leads a group of its own
+)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 Handler = Callable[[int, FrameType | None], None]
@@ -52,6 +55,7 @@ def end_at_once() -> None:
     parent = os.environ.pop(PARENT, "")
     if parent:
         end_with_parent(int(parent), signal.SIGTERM)
+        atexit.register(_end_group)
 
 
 def end_with_parent(parent: int, number: int) -> None:
@@ -111,6 +115,12 @@ def blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_group() -> None:
+    """End what this process has started and left in its group, such as a compiler in mid-file."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.kill(0, signal.SIGTERM)
 
 
 def _raise(number: int, frame: FrameType | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
 import subprocess
 import sys
 import traceback
@@ -20,14 +19,20 @@ from torch import Tensor
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import from_json, group_option, to_json
-from navrl.config.signals import blocked, end_with_parent
+from navrl.config.signals import blocked
 from navrl.contracts import Agent, Env, LearnedPolicy, Note, Policy
 from navrl.run.build import build_env, load_policy
 from navrl.run.device import prepare_process
 from navrl.run.episodes import play, summarise
 from navrl.run.signals import Interrupt
 
-_WORKER = "from navrl.run.evaluation import serve; serve()"
+_WORKER = """
+import signal, sys
+from navrl.config.signals import end_with_parent
+end_with_parent(int(sys.argv[2]), signal.SIGKILL)  # the import below takes seconds
+from navrl.run.evaluation import serve
+serve()
+"""
 _READY = "ready"
 # Before the loop waits after all: their weights take memory, and room in checkpoints.
 _MOST_REQUESTS = 16
@@ -253,7 +258,6 @@ class AsyncEvaluations(Evaluations):
 
 def serve() -> None:
     """Receive weights and send metrics until the pipe is closed: the main function of the process."""
-    end_with_parent(int(sys.argv[2]), signal.SIGKILL)
     os.nice(_NICENESS)
     with Connection(int(sys.argv[1])) as pipe, contextlib.suppress(EOFError, OSError):
         try:

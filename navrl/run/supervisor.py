@@ -20,7 +20,7 @@ from navrl.config.checks import ConfigError, require_whole
 from navrl.config.quoting import override
 from navrl.config.signals import ALL, ENDING, PARENT, blocked, handling
 from navrl.run.plan import AUTO, is_run, own_folder
-from navrl.run.status import read_status
+from navrl.run.status import State, read_status, write_status
 
 
 def train_supervised(cfg: DictConfig) -> float:
@@ -45,6 +45,7 @@ def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
         for attempt in range(restarts + 1):
             code = child.run(command)
             crashed = not child.stopped_by and _crashed(code, folder, child.pid)
+            _settle(folder, child.pid, code)
             if not crashed:
                 break
             left = restarts - attempt
@@ -120,6 +121,15 @@ def _crashed(code: int, folder: Path, pid: int) -> bool:
 def _has_begun(pid: int, folder: Path) -> bool:
     """Return whether the process came to train in the folder."""
     return bool(read_status(folder).get("pid") == pid)
+
+
+def _settle(folder: Path, pid: int, code: int) -> None:
+    """Set the status of a run whose process the system has ended, which could not do so itself."""
+    status = read_status(folder)
+    if code < 0 and status.get("pid") == pid and status.get("state") == "running":
+        with contextlib.suppress(OSError):
+            state: State = "interrupted" if -code in ENDING else "failed"
+            write_status(folder, state, _described(code), int(status.get("frames", 0)))
 
 
 def _described(code: int) -> str:

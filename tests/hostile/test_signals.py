@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 import fault_orphans
+import navrl.evaluate
 import navrl.train
 from navrl.agents.core.guards import UpdateGuard
 from navrl.agents.ppo.agent import PPO
@@ -144,6 +145,27 @@ def test_an_end_in_iterations_that_are_not_finite_keeps_the_last_good_one(tmp_pa
     assert load(find("run", tmp_path / "outputs"))["iteration"] == 2
 
 
+@pytest.mark.parametrize("number", ENDING)
+def test_other_commands_end_at_once_with_one_sentence(tmp_path, number):
+    environment = {"SIGNAL": str(int(number))}
+    words = ("checkpoint=scripted:crank", "num_episodes=2")
+    done = process(evaluate_signalled, *words, folder=tmp_path, environment=environment)
+    name = "Ctrl-C" if number == signal.SIGINT else number.name
+    assert done.returncode == 128 + number
+    assert done.stderr == f"navrl: stopped by {name} before it was done\n"
+
+
+def evaluate_signalled():
+    """The evaluate command; SIGNAL comes when the first episode begins."""
+
+    def signalled(*arguments, **options):
+        os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+        time.sleep(60)
+
+    with mock.patch.object(navrl.evaluate, "play", signalled):
+        navrl.evaluate.main()
+
+
 # Takes the place of torch: an import that lasts.
 SLOW = "import pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(60)\n"
 COMMANDS = {
@@ -154,7 +176,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(
-    ("command", "number"), zip([*COMMANDS, *COMMANDS], [*ENDING, *reversed(ENDING)], strict=True)
+    ("command", "number"), [*zip(COMMANDS, ENDING, strict=True), ("train", signal.SIGINT)]
 )
 def test_while_it_imports_it_is_one_sentence(tmp_path, command, number):
     (tmp_path / "torch.py").write_text(SLOW)

@@ -20,7 +20,8 @@ folder = pathlib.Path(sys.argv[1])
 words = json.loads((folder / "plan.json").read_text())
 (folder / "plan.json").write_text(json.dumps(words[1:]))
 if sys.argv[2] == "begins":
-    (folder / "status.json").write_text(json.dumps({"pid": os.getpid()}))
+    (folder / "status.json").write_text(json.dumps(
+        {"pid": os.getpid(), "state": "running", "frames": 64}))
 if words[0] == "wait":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.signal(signal.SIGUSR1, lambda *_: (folder / "saved").touch())
@@ -61,6 +62,13 @@ def test_crashes_and_only_crashes_are_started_again(
     notes = capfd.readouterr().err.splitlines()
     assert len(notes) == sum(word in (1, -9, -11) for word in plan[:processes])
     assert not notes or notes[0].startswith("navrl: training ")
+
+
+def test_a_killed_training_has_failed(tmp_path):
+    assert attempts(tmp_path, [-9, -9], 1) == (137, 2)
+    status = json.loads((tmp_path / "status.json").read_text())
+    assert (status["state"], status["reason"]) == ("failed", "was killed by SIGKILL")
+    assert status["frames"] == 64
 
 
 def test_what_fails_before_it_trains_is_not_started_again(tmp_path):
