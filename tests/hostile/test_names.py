@@ -21,6 +21,7 @@ import navrl.commands.report
 import navrl.commands.rollouts
 from navrl.config.checks import ConfigError, printable
 from navrl.config.command import run_plain
+from navrl.config.command_line import show
 from navrl.loggers.console import ConsoleLogger
 from navrl.selfplay.payoff import Payoff
 from navrl.storage.checkpoint import write_state
@@ -107,6 +108,7 @@ def test_errors_and_warnings_are_lines_of_text(name: str, capsys: pytest.Capture
 @escapes
 def test_notes_of_a_run_are_lines_of_text(name: str, capsys: pytest.CaptureFixture) -> None:
     ConsoleLogger(total=1, headline={}, style="lines").note(f"going on from {name}")
+    show(f"{name} against {name}: 10 episodes\n")
     assert_plain(capsys.readouterr().out)
 
 
@@ -189,6 +191,8 @@ def test_a_replay_is_written_where_replays_are(name: str, tmp_path: Path) -> Non
 def test_text_of_any_letters_can_be_written(name: str, tmp_path: Path) -> None:
     write_atomically(tmp_path / "a.json", to_json({name: name}))
     assert json.loads((tmp_path / "a.json").read_text()) == {name: name}
+    write_atomically(tmp_path / "a.yaml", f"- {name}\n")
+    assert (tmp_path / "a.yaml").read_bytes().decode().startswith("- ")
 
 
 # ---- pages, pictures, recordings
@@ -314,7 +318,7 @@ def test_no_name_adds_an_element_to_a_heat_map(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["$\\frac{", "$\\alpha$ $", "_hidden", "%s {0} \\", *MARKUP.values()]
+    "name", ["$\\frac{$", "$\\alpha$ $", "_hidden", "%s {0} \\", *MARKUP.values()]
 )
 def test_a_picture_has_any_name_as_its_title(recorded, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib", reason="the viz extra is not installed")
