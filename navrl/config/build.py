@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from navrl.config import plugins
 from navrl.config.checks import ConfigError, did_you_mean
 
 # A configuration may build exactly what modules of these packages list in their __all__.
@@ -94,10 +95,13 @@ def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
     """Return the class or function of that name, if a configuration may build it."""
     module_name, _, attribute = name.rpartition(".")
     root, package = [*module_name.split("."), ""][:2]
+    if root in plugins.allowed():
+        return plugins.find_target(name, path)
     allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
     if root != "navrl" or package not in allowed:
         source = "a checkpoint's configuration" if from_checkpoint else "a configuration"
-        raise ConfigError(f"'{path}' names '{name}', which {source} may not build")
+        trust = f"; if you trust that package, add plugins=[{root}]" if root != "navrl" else ""
+        raise ConfigError(f"'{path}' names '{name}', which {source} may not build{trust}")
     other_version = (
         f"'{path}' names '{name}', which this version of navrl does not have: the run was saved by another "
         "version; use that version, or train again"

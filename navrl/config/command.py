@@ -36,6 +36,7 @@ from navrl.config.compose import (
     one_line,
     to_plain,
 )
+from navrl.config.plugins import add_folder, allow_plugins
 from navrl.config.signals import Stopped, number_of, stoppable
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
@@ -60,6 +61,7 @@ def run_main(
     warnings.formatwarning = _warning_text
     try:
         with stoppable():
+            allow_plugins(sys.argv[1:])
             sys.argv[1:] = arguments_of(sys.argv[1:])
             _check_command_line(config_name, sys.argv[1:])
             conf = str(conf_dir())
@@ -97,7 +99,10 @@ def run_plain(
         # Intermixed: words may stand before, between and after flags. Subcommands do not support it.
         parse = parser.parse_args if inner else parser.parse_intermixed_args
         with stoppable():
-            return function(parse(arguments)) or 0
+            options = parse(arguments)
+            if getattr(options, "config_dir", None) is not None:
+                add_folder(options.config_dir)
+            return function(options) or 0
     except KeyboardInterrupt as interrupt:
         return _interrupted(interrupt)
     except Exception as error:

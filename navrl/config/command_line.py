@@ -65,6 +65,9 @@ def command_parser(
     )
     if explained:
         parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    if overrides:
+        text = "a folder of yours with YAML like that in conf/"
+        parser.add_argument("--config-dir", type=Path, metavar="DIR", help=text)
     return parser
 
 

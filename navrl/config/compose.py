@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.build import construct
 from navrl.config.checks import ConfigError, did_you_mean, require
+from navrl.config.plugins import allow_plugins
 from navrl.config.stored import COMMAND, LOCAL, is_reference, plain_stored
 
 _ABSENT = object()
@@ -115,6 +116,7 @@ def from_json(data: Mapping[str, Any]) -> DictConfig:
 
 def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
     """Return the composed configuration with Hydra's node; a ConfigError explains mistakes."""
+    allow_plugins(overrides)
     try:
         with _hydra_context():
             return hydra.compose(config_name, list(overrides), return_hydra_config=True)
@@ -151,6 +153,7 @@ def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig
 
 def groups_and_values(overrides: Sequence[str]) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the chosen options of groups, and the values of keys with their resolvers evaluated."""
+    allow_plugins(overrides)
     groups: dict[str, str] = {}
     values: dict[str, Any] = {}
     for override in _parsed(overrides):

@@ -24,6 +24,7 @@ _SILENT = (
     "threads",
     "compile",
     "profile",
+    "plugins",
     *LOCAL,
 )
 _MOST_SHOWN = 6
@@ -42,6 +43,7 @@ def resumed(
     `choices` and `chosen` are the options of every group, then and now.
     """
     config = from_json(saved)
+    config.plugins = composed.plugins
     _complete(config, composed, choices, chosen)
     keys = {_key(override): override for override in overrides}
     # The run's own option of a group means the run's values.

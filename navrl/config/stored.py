@@ -13,7 +13,7 @@ from navrl.config.checks import ConfigError
 
 # These write files or talk to servers, so they come from this installation and never from a file.
 LOCAL = ("logger", "checkpoint", "collector", "rollouts")
-COMMAND = ("resume", "hydra")  # of one command only
+COMMAND = ("resume", "plugins", "hydra")  # of one command only
 # The largest configuration of conf/ has 800 values in 8 levels and 10,000 characters.
 MOST_VALUES = 5000  # OmegaConf resolves them within a second
 MOST_LEVELS = 32  # of nesting and of references to references; OmegaConf recurses for each
@@ -40,7 +40,7 @@ def plain_stored(data: Any) -> dict[str, Any]:
     local = {key: _numbers(data[key]) for key in LOCAL if key in data}
     plain = {key: value for key, value in data.items() if key not in (*LOCAL, *COMMAND)}
     _Sizes(plain).of(())
-    return {**plain, "resume": None, **local}
+    return {**plain, "resume": None, "plugins": [], **local}
 
 
 def is_reference(text: object) -> bool:

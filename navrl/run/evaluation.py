@@ -19,6 +19,7 @@ from torch import Tensor
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import from_json, group_option, to_json
+from navrl.config.plugins import allow_plugins, allowed
 from navrl.config.signals import blocked
 from navrl.contracts import Agent, Env, LearnedPolicy, Note, Policy
 from navrl.run.build import build_env, load_policy
@@ -209,7 +210,7 @@ class AsyncEvaluations(Evaluations):
             self._process = subprocess.Popen(
                 command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
-        self._pipe.send(to_json(cfg))
+        self._pipe.send((to_json(cfg), allowed()))
 
     def evaluate(
         self, agent: Agent, interrupt: Interrupt, *, iteration: int, frames: int
@@ -270,7 +271,9 @@ def serve() -> None:
 
 
 def _serve(pipe: Connection) -> None:
-    cfg = from_json(pipe.recv())
+    config, plugins = pipe.recv()
+    allow_plugins([f"plugins=[{','.join(plugins)}]"])
+    cfg = from_json(config)
     prepare_process(cfg.threads)
     env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
     pipe.send(_READY)

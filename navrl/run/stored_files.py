@@ -22,7 +22,7 @@ from navrl.storage.find import OUTPUTS
 
 
 class Repeated(NamedTuple):
-    """The words that name the files of a run again, on two command lines."""
+    """The words that name the plugins and files of a run again, on two command lines."""
 
     evaluate: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
@@ -78,7 +78,11 @@ def require_no_files(config: DictConfig) -> None:
 
 
 def repeated(config: DictConfig, choices: Mapping[str, Any]) -> Repeated:
-    """Return the words that name the files of this configuration; navrl train needs their groups too."""
+    """Return the words that name the plugins and files of this configuration.
+
+    navrl train needs the groups of the files too.
+    """
+    trusted = [f"plugins=[{','.join(config.plugins)}]"] if config.plugins else []
     found = [(key, override(key, file)) for file, key in files_read(config).items()]
     roots = dict.fromkeys(key.partition(".")[0] for key, _ in found)
     options = {group: choices.get(group) for group in ("env", *roots)}
@@ -90,7 +94,9 @@ def repeated(config: DictConfig, choices: Mapping[str, Any]) -> Repeated:
         for group, option in options.items()
         if isinstance(option, str) and option.isidentifier()  # which a file may have made up
     ]
-    return Repeated(words, (*chosen, *added)) if found else NO_FILES
+    if not found:
+        return Repeated((*trusted,), (*trusted,))
+    return Repeated((*trusted, *words), (*trusted, *chosen, *added))
 
 
 def _means(typed: str, file: str) -> bool:
