@@ -130,7 +130,7 @@ class Records(NamedTuple):
             "rng": rng_state(),
             "iteration": iteration,
             "frames": self.run.frames,
-            "config": to_json(plan.cfg),
+            "config": {**to_json(plan.cfg), "resume": None},  # which is of one command
             "choices": plan.choices,
             "arithmetic": _arithmetic(),
         }
