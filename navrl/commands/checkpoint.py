@@ -18,6 +18,7 @@ from navrl.storage.checkpoint import (
     BEST,
     LATEST,
     CheckpointInfo,
+    check_policy_state,
     checkpoint_files,
     load,
     verify,
@@ -143,6 +144,7 @@ def _export(options: argparse.Namespace) -> int:
     missing = [name for name in (*_KEPT, "agent") if name not in state]
     if missing:
         raise ConfigError(f"{path} holds no {', '.join(missing)}; expected a training run's")
+    check_policy_state(state, str(path))
     agent = state["agent"]
     if not isinstance(agent, dict) or "policy" not in agent or type(state["frames"]) is not int:
         raise ConfigError(f"{path} holds no policy of an agent; expected a training run's")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from navrl.storage import container, tree
 from navrl.storage.files import write_atomically
-from navrl.storage.header import CorruptFile, ForeignFile
+from navrl.storage.header import CorruptFile, ForeignFile, is_count
 from navrl.storage.schema import (
     ANYTHING,
     TENSOR,
@@ -25,6 +25,7 @@ from navrl.storage.schema import (
     Having,
     Named,
     check,
+    check_finite,
     loading,
     text,
     whole,
@@ -111,9 +112,10 @@ def load_policy_state(path: Path) -> dict[str, Any]:
 
 
 def check_policy_state(state: Any, origin: str) -> None:
-    """Raise CheckpointMismatch unless the state holds a policy, and where it comes from."""
+    """Raise CheckpointMismatch unless the state holds a finite policy, and where it comes from."""
     with loading(origin):
         check(state, Having(_POLICY), "checkpoint")
+    check_finite(state["agent"]["policy"], origin)
 
 
 def verify(path: Path, threads: int | None = None) -> CheckpointInfo:
@@ -141,9 +143,9 @@ def _read(path: Path, threads: int | None = None) -> tuple[dict[str, Any], int, 
         raise ForeignFile(path, f"is of kind {meta.get('kind')!r:.40}; expected '{_KIND}'")
     frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")
     scored = score is None or (type(score) is float and math.isfinite(score))  # JSON's 1e999 is inf
-    if type(frames) is not int or type(stage) is not int or not scored:
+    if not is_count(frames) or not is_count(stage) or not scored:
         raise CorruptFile(
-            path, "header", "frames and stage must be ints and score a finite float or null"
+            path, "header", "frames and stage must be counts and score a finite float or null"
         )
     try:
         state = tree.unflatten(tensors, meta.get("tree"))

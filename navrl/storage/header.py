@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
@@ -357,6 +357,6 @@ def _blocks_fault(row: Row) -> str | None:
     return None
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Return whether an untrusted value is an int that may be a size."""
     return type(value) is int and 0 <= value <= LARGEST
