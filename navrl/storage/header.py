@@ -65,7 +65,7 @@ class TooLarge(ForeignFile):
 
     def __init__(self, path: Path, found: str, most: int) -> None:
         sentence = f"is too large: its length is {found}, at most {most:,} are read"
-        super().__init__(path, sentence, "length")
+        super().__init__(path, f"{sentence}; free memory, or read it where there is more", "length")
 
 
 class Block(NamedTuple):
