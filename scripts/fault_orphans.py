@@ -70,7 +70,8 @@ def _kill(count: int, place: Path, seed: int, restarts: str) -> Orphans:
             time.sleep(0.05)
         slowest_s = max(slowest_s, time.monotonic() - killed)
         left += len(_alive(mark))
-    found = read_metrics(place / "run" / "metrics.jsonl")
+    written = place / "run" / "metrics.jsonl"
+    found = read_metrics(written) if written.exists() else iter(())
     rows = [row["iteration"] for row in found if "time/iteration" in row]  # others are late metrics
     overlaps = len(rows) - len(set(rows))
     return Orphans(count, trainings, workers, compilers, slowest_s, left, overlaps)

@@ -18,6 +18,7 @@ from navrl.agents.core.guards import UpdateGuard
 from navrl.agents.ppo.agent import PPO
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_metrics
+from navrl.run import policies
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
 from tests.command_line import process
@@ -162,7 +163,7 @@ def evaluate_signalled():
         os.kill(os.getpid(), int(os.environ["SIGNAL"]))
         time.sleep(60)
 
-    with mock.patch.object(navrl.evaluate, "play", signalled):
+    with mock.patch.object(policies, "play", signalled):
         navrl.evaluate.main()
 
 
