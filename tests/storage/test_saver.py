@@ -163,9 +163,10 @@ def test_a_directory_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> No
     folder = tmp_path / "folder"
     writer = saver(folder)
     folder.chmod(0o555)
-    if os.access(folder, os.W_OK):  # the superuser may write anyway, so take the directory away
+    if os.access(folder, os.W_OK):  # the superuser may write anyway, but not where a file is
         folder.rmdir()
-    with pytest.raises(OSError, match=r"step_000000000001\.ckpt"):
+        folder.touch()
+    with pytest.raises(OSError, match=r"step_000000000001\.ckpt|folder"):
         writer.save(state(1), frames=1, score=None)
 
 
