@@ -132,7 +132,7 @@ def _call(
     function = target.__init__ if hidden else target
     parameters = parameters_of(function)
     open_ended = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
-    unknown = [name for name in arguments if name not in parameters and not open_ended]
+    unknown = [str(name) for name in arguments if name not in parameters and not open_ended]
     if unknown:
         meant = did_you_mean(unknown[0], list(parameters))
         raise ConfigError(

@@ -250,7 +250,7 @@ def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int
 
 def _check_final_evaluation(cfg: DictConfig) -> None:
     """Raise about opponents and openings that the final evaluation would not find."""
-    if isinstance(cfg.eval_opponents, str):
+    if not OmegaConf.is_list(cfg.eval_opponents):
         raise ConfigError(
             f"eval_opponents = {cfg.eval_opponents}; expected a list; write eval_opponents="
             f"[{cfg.eval_opponents}]"

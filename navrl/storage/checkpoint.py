@@ -97,7 +97,7 @@ _TEXT = text(".*", "a string")
 # The parts of a checkpoint that commands use, besides the weights of the policy.
 _POLICY = {
     "agent": Having({"policy": Named(TENSOR)}),
-    "config": Named(ANYTHING),
+    "config": Having({}, {"env": Named(ANYTHING), "agent": Named(ANYTHING)}),
     "choices": Named(Either(None, Either(_TEXT, Each(_TEXT)))),
     "frames": whole(),
     "iteration": whole(),
