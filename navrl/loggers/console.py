@@ -42,13 +42,16 @@ class ConsoleLogger(NullLogger):
         self._unicode = supports_unicode(self._stream)
         self._table = LiveTable(self._stream, colour="NO_COLOR" not in os.environ)
         self._history: dict[str, deque[float]] = {}
+        self._latest: dict[str, float] = {}
 
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
         """Print the line, or redraw the table below it."""
         if self._style == "none":
             return
+        if metrics.get("episode/count", 1.0):  # else those of the last iteration with episodes stay
+            self._latest = {k: v for k, v in metrics.items() if k.startswith("episode/")}
         line = progress_line(
-            metrics,
+            {**self._latest, **metrics},
             iteration=iteration,
             frames=frames,
             total=self._total,

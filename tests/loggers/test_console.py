@@ -57,6 +57,16 @@ def test_before_the_first_episode():
     )
 
 
+def test_without_the_end_of_an_episode_the_last_ones_are_shown():
+    stream = io.StringIO()
+    logger = ConsoleLogger(total=9, headline={"win%": "episode/win"}, style="lines", stream=stream)
+    for iteration, ended in enumerate((0.0, 4.0, 0.0), 1):
+        episodes = {"episode/win": 0.5} if ended else {}
+        logger.log({"episode/count": ended, **episodes}, iteration=iteration, frames=iteration)
+    shown = [line.rpartition(" | ")[2] for line in stream.getvalue().splitlines()]
+    assert shown == ["win -", "win 50%", "win 50%"]
+
+
 def test_a_number_that_stands_for_a_word_is_followed_by_it():
     options = {"headline": {"stage": "a/stage"}, "words": {"a/stage": ["aim", "survive"]}}
     assert line_of({"a/stage": 2.0}, **options).endswith(" | stage 2 survive")
