@@ -156,3 +156,21 @@ def test_bad_input_is_one_plain_sentence(tmp_path, monkeypatch, capsys, argument
     assert sentence in lines[0]
     if code == 2:
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "console=rich",
+        "checkpoint.keep_last=0",
+        "logger.mode=here",
+        "rollouts.save_every=0",
+        "checkpoint.when_full=never",
+    ],
+)
+def test_a_wrong_option_of_what_records_leaves_nothing(tmp_path, monkeypatch, capsys, word):
+    monkeypatch.chdir(tmp_path)
+    groups = ("rollouts=disk", "checkpoint=async", "logger=wandb", "experiment=debug")
+    assert command(navrl.train.main, *groups, word) == 2
+    assert f"{word.partition('=')[0]} = " in capsys.readouterr().err
+    assert not any(path.is_file() or path.is_symlink() for path in tmp_path.rglob("*"))

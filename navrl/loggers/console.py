@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TextIO
 
-from navrl.config.checks import printable
+from navrl.config.checks import printable, require_choice
 from navrl.loggers import format
 from navrl.loggers.null import NullLogger
 
@@ -96,8 +96,7 @@ class ConsoleLogger(NullLogger):
 
 def resolve_style(style: str, stream: TextIO, environment: Mapping[str, str]) -> str:
     """Return the style, with `auto` resolved: table on a terminal that can redraw, else lines."""
-    if style not in STYLES:
-        raise ValueError(f"console style = {style!r} must be one of {', '.join(STYLES)}")
+    require_choice("console", style, STYLES)
     capable = stream.isatty() and environment.get("TERM", "dumb") != "dumb"
     if style == "auto":
         return "table" if capable else "lines"

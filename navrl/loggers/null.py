@@ -16,6 +16,10 @@ class NullLogger:
     def __init__(self, *, directory: Path, name: str, config: Mapping[str, Any]) -> None:
         del directory, name, config  # every mirror receives the same arguments
 
+    @staticmethod
+    def check(**options: Any) -> None:
+        """Raise about a wrong option or a missing package, before a run writes anything."""
+
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
         """Ignore the metrics of one iteration."""
 

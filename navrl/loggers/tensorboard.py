@@ -18,16 +18,21 @@ class TensorBoardLogger(NullLogger):
         self, *, directory: Path, name: str, config: Mapping[str, Any], flush_s: int
     ) -> None:
         del name, config  # the folder has the name of the run, and config.yaml is next to it
-        if find_spec("tensorboard") is None:
-            raise ModuleNotFoundError(
-                "logger=tensorboard needs a package that is not installed: "
-                "pip install 'navrl[tensorboard]'"
-            )
+        self.check()
         self._folder = directory / "tensorboard"
         make_directory(self._folder)
         require_contained(self._folder)
         self._flush_s = flush_s
         self._open(None)
+
+    @staticmethod
+    def check(**options: Any) -> None:
+        """Raise if TensorBoard is not installed."""
+        if find_spec("tensorboard") is None:
+            raise ModuleNotFoundError(
+                "logger=tensorboard needs a package that is not installed: "
+                "pip install 'navrl[tensorboard]'"
+            )
 
     def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
         """Write every metric at `frames`."""

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from navrl.config.checks import require_choice
 from navrl.loggers.null import NullLogger
 from navrl.storage.files import make_directory, read_text, require_contained, write_atomically
 
@@ -38,19 +39,7 @@ class WandbLogger(NullLogger):
         tags: Sequence[str],
         init_timeout_s: float,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise ValueError(
-                f"logger.mode = {mode!r} must be one of {', '.join(get_args(Mode))}; "
-                "change it with logger.mode=offline"
-            )
-        # a folder called wandb in the working directory makes the import succeed with an empty
-        # namespace package where wandb is missing; only a real package has an origin
-        spec = find_spec("wandb")
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError(
-                "logger=wandb needs a package that is not installed: "
-                "pip install 'wandb>=0.31,<0.32', or choose logger=none"
-            )
+        self.check(mode=mode)
         self._directory = directory
         self._id_file = directory / "wandb" / "run_id"
         self._mode: Mode = mode
@@ -65,6 +54,19 @@ class WandbLogger(NullLogger):
         }
         _confine(directory / "wandb", online=mode == "online")
         self._run = self._start(self._saved_id() or secrets.token_hex(4))
+
+    @staticmethod
+    def check(**options: Any) -> None:
+        """Raise about an unknown mode, or if wandb is not installed."""
+        require_choice("logger.mode", options["mode"], get_args(Mode))
+        # a folder called wandb in the working directory makes the import succeed with an empty
+        # namespace package where wandb is missing; only a real package has an origin
+        spec = find_spec("wandb")
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(
+                "logger=wandb needs a package that is not installed: "
+                "pip install 'wandb>=0.31,<0.32', or choose logger=none"
+            )
 
     @property
     def id(self) -> str:

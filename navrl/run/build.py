@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import random
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +28,7 @@ from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
 from navrl.envs.core.random import plain_seed
+from navrl.loggers.console import resolve_style
 from navrl.run.device import enough_memory, pick_device, prepare_process
 from navrl.run.episodes import play
 from navrl.run.stored_files import require_no_files
@@ -49,11 +54,24 @@ class Parts(NamedTuple):
 
 def build_parts(plan: Plan) -> Parts:
     """Build everything that a training run needs, as it was saved if the run continues one."""
+    _check_records(plan.cfg)
     prepare_process(plan.cfg.threads)
     with enough_memory("num_envs", plan.cfg.num_envs):
         env, agent, curriculum = _build_learners(plan)
         collector = _build_run_collector(plan, env, agent, curriculum)
     return Parts(env, agent, collector, curriculum)
+
+
+def _check_records(cfg: DictConfig) -> None:
+    """Raise about options of loggers, savers and rollouts before the run writes anything."""
+    resolve_style(cfg.console, sys.stdout, os.environ)
+    logger = build(cfg.logger)
+    check = getattr(logger.func, "check", None)  # not every logger of a user has one
+    if check is not None:
+        check(**logger.keywords)
+    with tempfile.TemporaryDirectory() as scratch:  # they check their options when they are made
+        for make in (build(cfg.checkpoint), build(cfg.rollouts)):
+            make(directory=Path(scratch, "any"))
 
 
 def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:

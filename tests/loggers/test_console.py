@@ -160,7 +160,9 @@ def test_which_style_is_used_where(style, stream, environment, expected):
 
 
 def test_an_unknown_style_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"'fancy' must be one of auto, table, lines, none"):
+    with pytest.raises(
+        ValueError, match=r"console = fancy; expected one of auto, table, lines, none"
+    ):
         resolve_style("fancy", io.StringIO(), {})
 
 
