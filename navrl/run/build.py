@@ -29,7 +29,7 @@ from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
 from navrl.envs.core.random import plain_seed
 from navrl.loggers.console import resolve_style
-from navrl.run.device import enough_memory, pick_device, prepare_process
+from navrl.run.device import enough_memory, is_out_of_memory, pick_device, prepare_process
 from navrl.run.episodes import play
 from navrl.run.stored_files import require_no_files
 from navrl.storage.checkpoint import load_policy_state
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 _NETWORKS = ("policy", "critic")
+# Errors of an object where one of another kind is expected.
+_WRONG_KIND = (AttributeError, TypeError, LookupError, ArithmeticError, RuntimeError)
 
 
 class Parts(NamedTuple):
@@ -83,8 +85,9 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     env = build_env(cfg, num_envs=cfg.num_envs, seed=cfg.seed, from_checkpoint=untrusted)
     agent = build_agent(cfg, env, num_iterations=plan.total, from_checkpoint=untrusted)
     agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
-    make_curriculum = build(cfg.curriculum, from_checkpoint=untrusted)
-    curriculum = make_curriculum(env=env, agent=agent, measure=partial(_measure_gate, cfg, agent))
+    measure = partial(_measure_gate, cfg, agent)
+    parts = {"env": env, "agent": agent, "measure": measure}
+    curriculum: Curriculum = _made("curriculum", cfg, from_checkpoint=untrusted, **parts)
     allow_lag(cfg, agent)
     # Before the run is opened: a checkpoint that does not fit changes nothing.
     if saved is not None:
@@ -133,10 +136,15 @@ def build_env(
         cfg = cfg.copy()
         with open_dict(cfg):
             cfg.compile = compile_mode
-    device = pick_device(cfg.device)
-    make_env = build(cfg.env, from_checkpoint=from_checkpoint)
-    options = {"num_envs": num_envs, "seed": seed, "first_env_id": first_env_id}
-    env: Env = _make("env", make_env, device=device, **options)
+    env: Env = _made(
+        "env",
+        cfg,
+        from_checkpoint=from_checkpoint,
+        num_envs=num_envs,
+        device=pick_device(cfg.device),
+        seed=seed,
+        first_env_id=first_env_id,
+    )
     install_opponent(env)
     return env
 
@@ -145,9 +153,10 @@ def build_agent(
     cfg: DictConfig, env: Env, *, num_iterations: int, from_checkpoint: bool = True
 ) -> Agent:
     """Build the agent of a configuration for the specs of this env."""
-    agent: Agent = _make(
+    agent: Agent = _made(
         "agent",
-        build(cfg.agent, from_checkpoint=from_checkpoint),
+        cfg,
+        from_checkpoint=from_checkpoint,
         observation_spec=env.observation_spec,
         action_spec=env.action_spec,
         device=env.device,
@@ -257,16 +266,35 @@ def _measure_gate(cfg: DictConfig, agent: Agent, env: LessonEnv) -> dict[str, fl
     return means(ends, env.rate_names, env.lesson_names["opponents"])
 
 
-def _make(part: str, make: Callable[..., Any], **arguments: Any) -> Any:
-    """Call a partial of a configuration, unless it comes from a checkpoint with other options."""
+def _made(part: str, cfg: DictConfig, *, from_checkpoint: bool, **arguments: Any) -> Any:
+    """Build the partial of a part and call it; what is in a checkpoint may be of any kind."""
+    try:
+        make = build(cfg[part], from_checkpoint=from_checkpoint)
+        _check_arguments(part, make, arguments, from_checkpoint)
+        return make(**arguments)
+    except _WRONG_KIND as error:
+        if not from_checkpoint or is_out_of_memory(error):
+            raise
+        raise ConfigError(
+            f"the configuration cannot be used: its {part} cannot be built ({type(error).__name__}: "
+            f"{error}); expected what navrl has saved; choose another checkpoint, or change {part}"
+        ) from error
+
+
+def _check_arguments(
+    part: str, make: Callable[..., Any], arguments: Mapping[str, Any], from_checkpoint: bool
+) -> None:
+    """Raise ConfigError unless what a configuration describes can be called with these arguments."""
     try:
         inspect.signature(make).bind(**arguments)
     except TypeError as error:
-        raise ConfigError(
-            f"the checkpoint was saved by another version of navrl, whose {part} had other options: {error}; "
-            "use that version, or train again"
-        ) from error
-    return make(**arguments)
+        reason = f"{part}: {error}; expected one that takes {', '.join(arguments)}; change {part}"
+        if from_checkpoint:
+            reason = (
+                "the checkpoint was saved by another version of navrl, whose "
+                f"{part} had other options: {error}; use that version, or train again"
+            )
+        raise ConfigError(reason) from error
 
 
 @contextlib.contextmanager

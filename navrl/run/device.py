@@ -51,8 +51,14 @@ def enough_memory(name: str, number: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # the CPU's has no class of its own
-        if not re.search("allocate memory|not enough memory|out of memory", str(error)):
+        if not is_out_of_memory(error):
             raise
         raise ConfigError(
             f"{name} = {number} needs more memory than there is; expected fewer; change {name}"
         ) from error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether this is an allocation of torch that failed."""
+    found = re.search("allocate memory|not enough memory|out of memory", str(error))
+    return isinstance(error, RuntimeError) and found is not None

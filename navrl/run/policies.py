@@ -150,7 +150,7 @@ def opponent_name(
 
     A checkpoint is named by its file, a pilot by the option that was chosen, or else by its class.
     """
-    if "opponent" not in config:
+    if not OmegaConf.is_dict(config.get("opponent")):
         return None
     if "checkpoint" in config.opponent:
         return str(config.opponent.checkpoint)

@@ -12,12 +12,16 @@ from omegaconf import OmegaConf
 
 import navrl.evaluate
 import navrl.train
+from navrl.api.training import _as_job
 from navrl.commands import replay, report
 from navrl.config.checks import ConfigError
-from navrl.config.compose import compose, from_json, overridden, to_json, to_plain
+from navrl.config.command import _sentence
+from navrl.config.compose import compose, compose_all, from_json, overridden, to_json, to_plain
 from navrl.config.resumed import resumed
 from navrl.config.stored import MOST_LEVELS, MOST_VALUES, parse_yaml
-from navrl.run.plan import new_overrides
+from navrl.run.build import build_env, build_parts
+from navrl.run.plan import new_overrides, plan_run
+from navrl.run.policies import build_policy, find_policy, opponent_name
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.find import find
 from tests.command_line import command
@@ -318,6 +322,73 @@ def test_every_command_refuses_it_in_one_sentence(
     assert set(Path("outputs").rglob("*")) == before
     for path in Path("outputs").rglob("*.y*ml"):
         assert CANARY not in path.read_text()
+
+
+ANOTHER = {"_target_": "navrl.envs.WeightedReward", "terms": {}, "weights": {}}
+WRONG_KINDS = [
+    *[("opponent", kind) for kind in (None, 3, "${curriculum}", ANOTHER)],
+    *[("observation", kind) for kind in (None, "${action}", {"a": 1})],
+    *[("action", kind) for kind in ("${observation}", [1])],
+    *[("curriculum", kind) for kind in (None, "${compile}", {}, ANOTHER)],
+    *[("env", kind) for kind in (None, 3, [1], "${agent}", ANOTHER)],
+    *[("agent", kind) for kind in (3, "${env}")],
+    *[("agent.network.hidden_sizes", kind) for kind in ([-1], [[8]])],
+    *[("env.sim", 1.5), ("env.headline", "${action}"), ("agent.network", {}), ("reward", None)],
+    *[("eval_opponents", kind) for kind in (None, 3, "x", {"a": 1})],
+    *[("choices", kind) for kind in (None, "x", [1], {"env": 3}, {"opponent": {"a": 1}})],
+]
+OF_TRAINING = ("curriculum", "eval_opponents")  # which only a resumed run builds
+
+
+def _wrong(state, key, kind):
+    """The state with something of another kind at this key of its configuration."""
+    state = {**state, "config": json.loads(json.dumps(state["config"]))}
+    *way, last = key.split(".")
+    place = state if key == "choices" else state["config"]
+    for name in way:
+        place = place[name]
+    place[last] = kind
+    return state
+
+
+def _built_to_evaluate(path):
+    config, state, _, choices = find_policy(path, device="cpu")
+    env = build_env(config, num_envs=1, seed=0, compile_mode="off")
+    build_policy(path, config, state, env)
+    opponent_name(config, choices)
+
+
+def _built_to_resume(path):
+    words = ["console=none", f"resume={path}", "hydra.run.dir=outputs/new", "total_frames=256"]
+    with _as_job(compose_all("train", words)) as cfg, plan_run(cfg) as plan:
+        build_parts(plan)
+
+
+@pytest.mark.parametrize(("key", "kind"), WRONG_KINDS, ids=str)
+def test_an_object_of_the_wrong_kind_is_one_sentence(original, monkeypatch, key, kind):
+    monkeypatch.chdir(original)
+    state = _wrong(load(find("run", Path("outputs"))), key, kind)
+    write_state(Path("wrong.ckpt"), state, frames=state["frames"], score=None)
+    for begin in (_built_to_evaluate, _built_to_resume):
+        if begin is _built_to_evaluate and key in OF_TRAINING:
+            begin("wrong.ckpt")
+            continue
+        with pytest.raises(Exception) as caught:  # noqa: PT011  (the sentence is what counts)
+            begin("wrong.ckpt")
+        sentence = _sentence(caught.value)
+        assert sentence, caught.value
+        assert "\n" not in sentence
+        assert len(sentence) < 1000
+
+
+def test_an_allocation_that_fails_is_no_wrong_kind(original, monkeypatch):
+    monkeypatch.chdir(original)
+    state = _wrong(load(find("run", Path("outputs"))), "agent.network.hidden_sizes", [1 << 20] * 2)
+    write_state(Path("wrong.ckpt"), state, frames=state["frames"], score=None)
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        _built_to_evaluate("wrong.ckpt")
+    with pytest.raises(ConfigError, match="needs more memory than there is"):
+        _built_to_resume("wrong.ckpt")
 
 
 def test_a_deep_file_of_the_user_is_one_sentence(tmp_path, monkeypatch, capsys):
