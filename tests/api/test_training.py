@@ -77,10 +77,13 @@ def test_options_become_words_that_mean_the_same():
         words_of(3)
 
 
-def test_ctrl_c_saves_and_returns(tmp_path):
+def test_the_package_imports_in_an_instant_and_ctrl_c_saves_and_returns():
     """As in a notebook: the interpreter goes on afterwards."""
     program = f"""
-import os, signal, navrl
+import os, signal, sys, time
+start = time.perf_counter()
+import navrl
+print("torch" in sys.modules, time.perf_counter() - start < 2.0)  # 0.05 s on a quiet machine
 from navrl.loggers.jsonl import JsonlLogger
 log = JsonlLogger.log
 def interrupted(self, metrics, *, iteration, frames):
@@ -94,22 +97,8 @@ print(done.run.status["state"], [each.frames for each in done.run.checkpoints], 
     found = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
-    assert found.stdout.endswith("interrupted [256] nan\n"), found
+    assert found.stdout.splitlines() == ["False True", "interrupted [256] nan"], found
     assert found.returncode == 0
-
-
-def test_the_package_imports_in_an_instant():
-    program = (
-        "import time; start = time.perf_counter(); import sys, navrl; "
-        "print(time.perf_counter() - start, 'torch' in sys.modules, navrl.train, callable(navrl.train))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    seconds, torch, *rest = found.stdout.split(" ", 2)
-    assert torch == "False"
-    assert rest[0].endswith("True\n")
-    assert float(seconds) < 2.0  # 0.05 on a quiet machine
 
 
 def test_the_example_of_the_docs_runs(root, capsys):
