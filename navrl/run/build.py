@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import build, from_json, group_option
 from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy, LessonEnv
 from navrl.curriculum.gate import means
@@ -32,6 +32,7 @@ from navrl.loggers.console import resolve_style
 from navrl.run.device import enough_memory, is_out_of_memory, pick_device, prepare_process
 from navrl.run.episodes import play
 from navrl.run.stored_files import require_no_files
+from navrl.run.transfer import initialise
 from navrl.storage.checkpoint import load_policy_state
 from navrl.storage.find import OUTPUTS, find
 from navrl.storage.schema import TENSOR, Having, Named, check, check_finite, check_fits, loading
@@ -90,6 +91,9 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     curriculum: Curriculum = _made("curriculum", cfg, from_checkpoint=untrusted, **parts)
     allow_lag(cfg, agent)
     # Before the run is opened: a checkpoint that does not fit changes nothing.
+    if saved is None and cfg.init is not None:
+        taken = initialise(agent, str(cfg.init), normalisers=cfg.init_normalisers)
+        sys.stdout.write(f"{printable(taken)}\n")
     if saved is not None:
         load_agent(agent, saved, plan.origin)
     return env, agent, curriculum

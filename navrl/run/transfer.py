@@ -1,0 +1,79 @@
+"""init=<checkpoint>: a new run begins with the weights of an earlier policy, where names and shapes agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from navrl.config.checks import ConfigError, require_flag
+from navrl.contracts import Agent
+from navrl.storage.checkpoint import load_policy_state
+from navrl.storage.find import OUTPUTS, find
+from navrl.storage.schema import check_finite
+
+_NORMALISER = re.compile(r"(^|\.)normalisers\.")
+_MOST_NAMED = 4
+
+
+class Taken(NamedTuple):
+    """The tensors of a network that were taken, and why the others were not."""
+
+    names: list[str]
+    left: dict[str, str]
+
+
+def initialise(agent: Agent, reference: str, *, normalisers: bool) -> str:
+    """Copy the weights of a checkpoint into the agent; return a sentence about what was taken.
+
+    The critic comes along where the checkpoint has one. Optimizer and counters begin anew.
+    """
+    require_flag("init_normalisers", normalisers)
+    path = find(reference, OUTPUTS)
+    state = load_policy_state(path)["agent"]
+    check_finite(state.get("critic", {}), str(path))
+    parts = {
+        name: _copy(getattr(agent, name), state[name], normalisers)
+        for name in ("policy", "critic")
+        if isinstance(state.get(name), Mapping)
+    }
+    if not parts["policy"].names:
+        raise ConfigError(
+            f"init = {reference}: no tensor of {path} has the name and the shape of one of this policy; "
+            f"expected a policy for a similar observation and network; change init{_reasons(parts)}"
+        )
+    counts = [
+        f"{len(part.names)} of {len(part.names) + len(part.left)} tensors of the {name}"
+        for name, part in parts.items()
+    ]
+    return f"beginning with {' and '.join(counts)} from {path}{_reasons(parts)}"
+
+
+@torch.no_grad()
+def _copy(network: Any, found: Mapping[str, Tensor], normalisers: bool) -> Taken:
+    """Copy every tensor with the name and the shape of one of the network's."""
+    taken = Taken([], {})
+    for name, own in network.state_dict().items():
+        if not normalisers and _NORMALISER.search(name):
+            taken.left[name] = "init_normalisers=false"
+        elif name not in found:
+            taken.left[name] = "absent"
+        elif found[name].shape != own.shape or found[name].dtype != own.dtype:
+            taken.left[name] = f"{tuple(found[name].shape)} for {tuple(own.shape)}"
+        else:
+            own.copy_(found[name])  # of the network: a state_dict shares its memory
+            taken.names.append(name)
+    return taken
+
+
+def _reasons(parts: Mapping[str, Taken]) -> str:
+    """Return what was left out, and why."""
+    left = {
+        f"{part} {name}": why for part, taken in parts.items() for name, why in taken.left.items()
+    }
+    shown = ", ".join(f"{name} ({why})" for name, why in [*left.items()][:_MOST_NAMED])
+    more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+    return f"; not taken: {shown}{more}" if left else ""
