@@ -14,6 +14,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.agents.core.team import GROUP
 from navrl.config.checks import ConfigError, did_you_mean
+from navrl.config.plugins import own_plugins
 from navrl.contracts import Env
 from navrl.run.build import build_env
 from navrl.run.device import prepare_process
@@ -123,6 +124,7 @@ def _batch(name: str, value: Tensor, shape: tuple[int, ...]) -> int | None:
     )
 
 
+@own_plugins()
 def load(name: str | PathLike[str] = "latest", *overrides: str, device: str = "cpu") -> Policy:
     """Return a policy by the name that commands take: latest, best, a run, a checkpoint or scripted:<name>.
 

@@ -18,9 +18,10 @@ from navrl.api.runs import Run
 from navrl.config.checks import ConfigError
 from navrl.config.command import check_can_start
 from navrl.config.compose import compose, compose_all, dotted_items
+from navrl.config.plugins import own_plugins
 from navrl.config.quoting import override
 from navrl.run.build import build_env
-from navrl.run.device import prepare_process
+from navrl.run.device import own_threads, prepare_process
 from navrl.run.policies import measure_policy
 
 Options = str | Mapping[str, Any]
@@ -53,6 +54,7 @@ class Record(NamedTuple):
     episodes: int
 
 
+@own_plugins()
 def train(*options: Options, **named: Any) -> Result:
     """Train a policy; Ctrl-C saves it and returns.
 
@@ -77,17 +79,19 @@ def _as_job(config: DictConfig) -> Iterator[DictConfig]:
     before = HydraConfig.instance().cfg
     with open_dict(config):
         config.hydra.runtime.output_dir = str(folder.absolute())
-    HydraConfig.instance().set_config(config)
-    folder.mkdir(parents=True, exist_ok=True)
     cfg = config.copy()
     with open_dict(cfg):
         del cfg["hydra"]
     try:
+        HydraConfig.instance().set_config(config)
+        folder.mkdir(parents=True, exist_ok=True)
         yield cfg
     finally:
         HydraConfig.instance().cfg = before
 
 
+@own_plugins()
+@own_threads()
 def evaluate(
     policy: str | PathLike[str] = "latest",
     *options: Options,
@@ -115,13 +119,15 @@ def evaluate(
     return [Record(name, *interval) for name, interval in metrics.items()]
 
 
+@own_plugins()
 def make(env: str, *options: Options, num_envs: int = 1, seed: int = 0, **named: Any) -> EnvBase:
     """Return an env by its name in conf/env, a TorchRL EnvBase of `num_envs` simulations.
 
-    Other options are those of `navrl train`, as for train(): opponent="crank", {"env.team_size": 2}.
+    Other options are those of `navrl train`, as for train(): opponent="crank", {"env.team_size": 2}. The
+    number of torch's threads stays as it is.
     """
     config = compose("train", [f"env={env}", *words_of(*options, named)])
-    prepare_process(config.threads)
+    prepare_process(None)
     built: Any = build_env(config, num_envs=num_envs, seed=seed, from_checkpoint=False)
     return built
 

@@ -6,12 +6,13 @@ What a stored configuration names is never imported on its word.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from navrl.config.checks import ConfigError, did_you_mean
 
 KEY = "plugins"
 _GROUP = "navrl.plugins"  # of entry points
-_typed: list[str] = []  # by the command line of this process
+_typed: list[str] = []  # by the command line
 _folders: list[Path] = []  # of --config-dir, in commands that are not Hydra's
 
 
@@ -46,6 +47,16 @@ def allow_plugins(words: Sequence[str]) -> None:
                 f"its folder, or change {KEY}"
             )
         _typed.append(name)
+
+
+@contextlib.contextmanager
+def own_plugins() -> Iterator[None]:
+    """Forget in the end which packages were allowed while open: the process may run other commands."""
+    before = [*_typed]
+    try:
+        yield
+    finally:
+        _typed[:] = before
 
 
 def add_folder(folder: Path) -> None:

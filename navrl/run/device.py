@@ -46,6 +46,16 @@ def prepare_process(threads: int | None) -> None:
 
 
 @contextlib.contextmanager
+def own_threads() -> Iterator[None]:
+    """Give torch the number of threads back, in the end, that it had before."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def enough_memory(name: str, number: int) -> Iterator[None]:
     """Turn an allocation that fails into one sentence about the option that is too large."""
     try:

@@ -24,7 +24,7 @@ from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
 from navrl.run import messages
 from navrl.run.build import resolve_opponent
-from navrl.run.device import MOST_ENVS
+from navrl.run.device import MOST_ENVS, own_threads
 from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
 from navrl.run.stored_files import Repeated, files_read, repeated, require_typed
@@ -149,7 +149,7 @@ def plan_run(cfg: DictConfig) -> Iterator[Plan | None]:
     overrides, choices = list(hydra.overrides.task), dict(hydra.runtime.choices)
     automatic, saved = cfg.resume == AUTO, None
     cfg = evaluated(cfg)
-    with contextlib.ExitStack() as locks:
+    with own_threads(), contextlib.ExitStack() as locks:
         lock, checkpoint = _locked(cfg, Path(hydra.runtime.output_dir), overrides, locks)
         if checkpoint is not None:
             saved = _load_run(checkpoint)

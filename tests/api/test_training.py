@@ -1,16 +1,25 @@
 """navrl.train, evaluate, make and Run: the commands as functions."""
 
+import logging
+import os
 import re
+import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
+import torch
+from hydra.core.hydra_config import HydraConfig
 from torchrl.envs import EnvBase
+from torchrl.envs.utils import exploration_type
 
 import navrl
 from navrl.api.training import words_of
+from navrl.config import plugins, signals
 from navrl.config.checks import ConfigError
+from tests.command_line import process
 
 SHORT = {
     "experiment": "debug",
@@ -58,6 +67,73 @@ def test_a_wrong_option_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(ConfigError, match="num_envs = 0"):
         navrl.train(SHORT, num_envs=0)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+OTHER = {
+    "env": "coverage",
+    "plugins": ["mylab"],
+    "seed": 9,
+    "compile": "off",
+    "eval_episodes": 4,
+    "experiment": "debug",
+    "logger": "none",
+    "console": "none",
+    "total_frames": 64,
+}
+
+
+def _state_of_process():
+    return {
+        "hydra": HydraConfig.instance().cfg,
+        "plugins": plugins.allowed(),
+        "threads": torch.get_num_threads(),
+        "dtype": torch.get_default_dtype(),
+        "exploration": exploration_type(),
+        "signals": [signal.getsignal(number) for number in signals.ALL],
+        "warnings": [warnings.formatwarning, [*warnings.filters]],
+        "environment": {**os.environ},
+        "handlers": [*logging.getLogger().handlers],
+        "folder": os.getcwd(),
+    }
+
+
+def _numbers(run):
+    """Return the metrics that depend on nothing but the options."""
+    return {
+        name.replace("/", " "): column
+        for name, column in run.metrics.items()
+        if name.partition("/")[0] not in ("time", "memory")
+    }
+
+
+def _train_short():
+    return navrl.train(SHORT, seed=4, total_frames=256, compile="off")
+
+
+def _train_alone():
+    np.savez("alone.npz", **_numbers(_train_short().run))
+
+
+def test_a_second_training_inherits_nothing(tmp_path):
+    (tmp_path / "mylab").mkdir()
+    (tmp_path / "mylab" / "__init__.py").touch()
+    assert process(_train_alone, folder=tmp_path).returncode == 0
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        before = _state_of_process()
+        other = navrl.train(OTHER)
+        navrl.evaluate(other.path, plugins=["mylab"], num_episodes=2)
+        navrl.load(other.path, "plugins=[mylab]")
+        navrl.make("coverage", plugins=["mylab"])
+        with pytest.raises(ConfigError, match="num_envs = 0"):
+            navrl.train(OTHER, num_envs=0)
+        assert _state_of_process() == before
+    finally:
+        torch.set_num_threads(threads)
+    second = _train_short().run
+    np.testing.assert_equal(_numbers(second), dict(np.load("alone.npz")))
+    assert second.config["plugins"] == []
 
 
 def test_an_env_by_its_name():
