@@ -118,9 +118,9 @@ def check_policy_state(state: Any, origin: str) -> None:
     check_finite(state["agent"]["policy"], origin)
 
 
-def verify(path: Path, threads: int | None = None) -> CheckpointInfo:
+def verify(path: Path, threads: int | None = None, max_bytes: int | None = None) -> CheckpointInfo:
     """Read and check every byte of a `step_<frames>.ckpt` file; raise CorruptFile if it is damaged."""
-    _, frames, stage, score = _read(path, threads)
+    _, frames, stage, score = _read(path, threads, max_bytes)
     if frames != frames_of(path.name):
         raise CorruptFile(path, "header", f"holds the state after {frames} frames")
     return CheckpointInfo(frames, stage, score, container.read_digest(path))
@@ -137,8 +137,10 @@ def verify_or_warn(path: Path) -> CheckpointInfo | None:
         return None
 
 
-def _read(path: Path, threads: int | None = None) -> tuple[dict[str, Any], int, int, float | None]:
-    tensors, meta = container.read(path, threads=threads)
+def _read(
+    path: Path, threads: int | None = None, max_bytes: int | None = None
+) -> tuple[dict[str, Any], int, int, float | None]:
+    tensors, meta = container.read(path, max_bytes, threads=threads)
     if meta.get("kind") != _KIND:
         raise ForeignFile(path, f"is of kind {meta.get('kind')!r:.40}; expected '{_KIND}'")
     frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")

@@ -12,7 +12,7 @@ from navrl.storage import container
 from navrl.storage import saver as saver_module
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
-from navrl.storage.header import CorruptFile
+from navrl.storage.header import CorruptFile, TooLarge
 from navrl.storage.saver import CheckpointSaver, NullSaver, SaveFailed
 
 
@@ -135,7 +135,7 @@ def test_a_file_that_reads_back_wrong_is_not_counted_as_the_one_it_replaced(
     writer.save(state(1), frames=1, score=1.0)
     writer.save(state(2), frames=2, score=5.0)
 
-    def wrong(path: Path, threads: int | None) -> Any:
+    def wrong(path: Path, *_: Any, **__: Any) -> Any:
         raise CorruptFile(path, "header", "the disk lies")
 
     with monkeypatch.context() as patched:
@@ -146,6 +146,17 @@ def test_a_file_that_reads_back_wrong_is_not_counted_as_the_one_it_replaced(
     assert writer.saved_frames == 1
     writer.save(state(4), frames=3, score=0.5)
     assert pointer(tmp_path, "best")["file"] == "step_000000000001.ckpt"
+
+
+def test_a_save_is_read_back_however_little_memory_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container, "usable_bytes", lambda: 0)
+    path = saver(tmp_path).save(state(1.0), frames=10, score=None)
+    with pytest.raises(TooLarge):  # from now on it may be a stranger's
+        load(path)
+    monkeypatch.undo()
+    assert load(path)["agent"]["weight"].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_temporaries_of_a_killed_writer_are_swept(tmp_path: Path) -> None:
