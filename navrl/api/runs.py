@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cached_property
 from os import PathLike
@@ -13,8 +12,10 @@ import numpy as np
 
 from navrl.config.checks import ConfigError
 from navrl.config.stored import parse_yaml
-from navrl.loggers.jsonl import read_metrics
+from navrl.loggers.jsonl import numbers, read_iterations
+from navrl.run.status import read_status
 from navrl.storage.checkpoint import checkpoint_files, verify_or_warn
+from navrl.storage.files import read_json, read_text
 from navrl.storage.find import OUTPUTS, find_place
 
 
@@ -44,31 +45,27 @@ class Run:
     def config(self) -> dict[str, Any]:
         """Return the configuration that the run was started with; references such as ${env.name} are kept."""
         path = self.path / "config.yaml"
-        found: dict[str, Any] = parse_yaml(path.read_text(encoding="utf-8"), path)
+        found: dict[str, Any] = parse_yaml(read_text(path), path)
         return found
 
     @property
     def status(self) -> dict[str, Any]:
         """Return the state (running, finished, interrupted or failed), its reason, and the frames so far."""
-        return self._json("status.json")
+        return read_status(self.path)
 
     @property
     def summary(self) -> dict[str, float]:
         """Return the numbers that judge the whole run, such as those of the final evaluation."""
-        return self._json("summary.json")
+        path = self.path / "summary.json"
+        found = read_json(path) if path.exists() else {}
+        return numbers(found) if isinstance(found, dict) else {}
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
         """Return every metric as a column, with a row for each iteration; nan where it has no value."""
-        rows: dict[int, dict[str, float]] = {}
-        for row in read_metrics(self.path / "metrics.jsonl"):
-            rows.setdefault(int(row["frames"]), {}).update(
-                row
-            )  # late metrics have a line of their own
-        names = dict.fromkeys(name for row in rows.values() for name in row)
-        return {
-            name: np.array([row.get(name, math.nan) for row in rows.values()]) for name in names
-        }
+        rows = read_iterations(self.path / "metrics.jsonl")
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
@@ -77,9 +74,3 @@ class Run:
         files = checkpoint_files(folder) if folder.is_dir() else []
         found = [(path, verify_or_warn(path)) for path in reversed(files)]
         return [Checkpoint(path, i.frames, i.stage, i.score) for path, i in found if i]
-
-    def _json(self, name: str) -> dict[str, Any]:
-        """Return a JSON file of the run, empty where it has none yet."""
-        path = self.path / name
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return found if isinstance(found, dict) else {}

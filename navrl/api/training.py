@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import signal
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from omegaconf import DictConfig, open_dict
 from torchrl.envs import EnvBase
 
 from navrl.api.runs import Run
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require
 from navrl.config.command import check_can_start
 from navrl.config.compose import compose, compose_all, dotted_items
 from navrl.config.plugins import own_plugins
@@ -56,16 +57,22 @@ class Record(NamedTuple):
 
 @own_plugins()
 def train(*options: Options, **named: Any) -> Result:
-    """Train a policy; Ctrl-C saves it and returns.
+    """Train a policy; Ctrl-C saves it and returns, other signals save it and end the process.
 
     Options are those of the command line: words such as "env.sim.time_limit_s=60", mappings, nested or with
     dots in their keys, and names such as env="combat", seed=1.
     """
     config = compose_all("train", words_of(*options, named))
+    expected = "0 from Python; a crashed training is started again by the command navrl train"
+    require(config.restarts == 0, "restarts", config.restarts, expected)
     begun: list[Path] = []
     score = math.nan
-    with _as_job(config) as cfg, contextlib.suppress(SystemExit):  # a signal, once all is saved
-        score = importlib.import_module("navrl.train").train(cfg, begun.append)
+    with _as_job(config) as cfg:
+        try:
+            score = importlib.import_module("navrl.train").train(cfg, begun.append)
+        except SystemExit as end:  # after a signal, once all is saved
+            if end.code != 128 + signal.SIGINT:
+                raise
     if not begun:
         raise ConfigError("the run is complete; expected more frames to train; raise total_frames")
     return Result(Run(begun[0]), score)

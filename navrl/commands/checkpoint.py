@@ -145,10 +145,7 @@ def _export(options: argparse.Namespace) -> int:
     if missing:
         raise ConfigError(f"{path} holds no {', '.join(missing)}; expected a training run's")
     check_policy_state(state, str(path))
-    agent = state["agent"]
-    if not isinstance(agent, dict) or "policy" not in agent or type(state["frames"]) is not int:
-        raise ConfigError(f"{path} holds no policy of an agent; expected a training run's")
-    policy = {"agent": {"policy": agent["policy"]}, **{key: state[key] for key in _KEPT}}
+    policy = {"agent": {"policy": state["agent"]["policy"]}, **{key: state[key] for key in _KEPT}}
     write_state(options.output, policy, frames=state["frames"], score=None)
     sizes = (size_text(file.stat().st_size) for file in (options.output, path))
     show(f"{options.output}: {' of the '.join(sizes)} of {path}\n")

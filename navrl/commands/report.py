@@ -16,7 +16,7 @@ from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, show
 from navrl.config.stored import parse_yaml, words_of
 from navrl.loggers.format import count
-from navrl.loggers.jsonl import numbers, read_metrics
+from navrl.loggers.jsonl import numbers, read_iterations
 from navrl.storage.files import (
     UnsafePath,
     make_directory,
@@ -36,8 +36,6 @@ _DEPTHS = ("*", "*/*", "*/*/*")  # of runs below a folder
 # Overrides that distinguish no runs: they change no result, or are in the label already.
 _KIND = ("env", "agent")
 _NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
-# Of a run; a table has a cell for every metric in every iteration.
-_MOST_METRICS, _MOST_CELLS = 4096, 20_000_000
 _LONGEST_NAME, _LONGEST_LABEL = 100, 500  # characters
 _LARGEST_SEED = 2**64
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # by these a spreadsheet knows one
@@ -121,7 +119,11 @@ def _runs_in(place: Path) -> list[Path]:
 
 def _read(path: Path) -> _Record:
     """Read a run; late metrics join the row of their iteration."""
-    rows = _rows(path)
+    rows = read_iterations(path / "metrics.jsonl")
+    if not rows:
+        raise ConfigError(
+            f"{path} has logged nothing yet; expected an iteration or more; leave it out"
+        )
     try:
         described = path / "config.yaml"
         config: Any = parse_yaml(read_text(described), described)
@@ -146,25 +148,6 @@ def _read(path: Path) -> _Record:
             f"{path} is not described by its config.yaml and overrides.yaml ({reason}); "
             "expected a run of navrl; leave it out"
         ) from error
-
-
-def _rows(path: Path) -> list[dict[str, float]]:
-    """Return a row for every iteration of a run, in their order."""
-    rows: dict[float, dict[str, float]] = {}
-    metrics: set[str] = set()
-    for row in read_metrics(path / "metrics.jsonl"):
-        rows.setdefault(row["frames"], {}).update(row)
-        metrics |= row.keys()
-        if len(metrics) > _MOST_METRICS or len(metrics) * len(rows) > _MOST_CELLS:
-            raise ConfigError(
-                f"{path} has logged {len(metrics):,} metrics in {len(rows):,} iterations; expected at most "
-                f"{_MOST_METRICS:,} metrics and {_MOST_CELLS:,} numbers in all; leave it out"
-            )
-    if not rows:
-        raise ConfigError(
-            f"{path} has logged nothing yet; expected an iteration or more; leave it out"
-        )
-    return [rows[frames] for frames in sorted(rows)]
 
 
 def _word(found: object) -> str:

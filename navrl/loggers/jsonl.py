@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from navrl.config.checks import ConfigError
 from navrl.loggers.null import NullLogger
 from navrl.storage.files import is_at, open_regular, parse_json, to_json, write_atomically
 
@@ -16,6 +17,8 @@ _LOG = logging.getLogger(__name__)
 _MOST_LINE_BYTES = 1 << 20  # a record has some kB
 _MOST_NAME = 200  # characters
 _MOST_FRAMES = 10**18  # as of a checkpoint
+# Of a run; a table has a cell for every metric in every iteration.
+_MOST_METRICS, _MOST_CELLS = 4096, 20_000_000
 
 
 class JsonlLogger(NullLogger):
@@ -116,6 +119,21 @@ def read_metrics(path: Path) -> Iterator[dict[str, float]]:
             row = _parse(line)
             if row is not None:
                 yield numbers(row)
+
+
+def read_iterations(path: Path) -> list[dict[str, float]]:
+    """Return one record for every iteration, in their order: late metrics have lines of their own."""
+    rows: dict[float, dict[str, float]] = {}
+    metrics: set[str] = set()
+    for row in read_metrics(path):
+        rows.setdefault(row["frames"], {}).update(row)
+        metrics |= row.keys()
+        if len(metrics) > _MOST_METRICS or len(metrics) * len(rows) > _MOST_CELLS:
+            raise ConfigError(
+                f"{path} holds {len(metrics):,} metrics in {len(rows):,} iterations; expected at most "
+                f"{_MOST_METRICS:,} metrics and {_MOST_CELLS:,} numbers in all; leave this run out"
+            )
+    return [rows[frames] for frames in sorted(rows)]
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -19,6 +19,7 @@ import navrl
 from navrl.api.training import words_of
 from navrl.config import plugins, signals
 from navrl.config.checks import ConfigError
+from navrl.loggers.jsonl import JsonlLogger
 from tests.command_line import process
 
 SHORT = {
@@ -66,6 +67,8 @@ def test_a_wrong_option_is_an_error_and_leaves_nothing(tmp_path):
         navrl.train(SHORT, total_frame=3)
     with pytest.raises(ConfigError, match="num_envs = 0"):
         navrl.train(SHORT, num_envs=0)
+    with pytest.raises(ConfigError, match="restarts = 3; expected 0 from Python"):
+        navrl.train(SHORT, restarts=3, resume="auto")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -175,6 +178,23 @@ print(done.run.status["state"], [each.frames for each in done.run.checkpoints], 
     )
     assert found.stdout.splitlines() == ["False True", "interrupted [256] nan"], found
     assert found.returncode == 0
+
+
+def test_another_signal_saves_and_ends_the_process(monkeypatch):
+    log = JsonlLogger.log
+
+    def signalled(self, metrics, *, iteration, frames):
+        log(self, metrics, iteration=iteration, frames=frames)
+        if iteration == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(JsonlLogger, "log", signalled)
+    with pytest.raises(SystemExit) as end:
+        navrl.train(SHORT, {"hydra.run.dir": "outputs/run"}, total_frames=10**6)
+    assert end.value.code == 128 + signal.SIGTERM
+    run = navrl.Run("outputs/run")
+    assert run.status["state"] == "interrupted"
+    assert [each.frames for each in run.checkpoints] == [256]
 
 
 def test_the_example_of_the_docs_runs(root, capsys):

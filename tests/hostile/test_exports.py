@@ -122,7 +122,7 @@ NAMES = ("a/b", "..", "", "x" * 300, "\x1b[31m", "file", "0", "weight.npy")
 
 def test_an_exported_policy_has_every_weight(tmp_path: Path) -> None:
     weights = {name: torch.full((2,), float(number)) for number, name in enumerate(NAMES)}
-    weights |= {f"{name}/nested": {"a": weights[name], name: torch.ones(1)} for name in NAMES}
+    weights |= {f"{name}/nested": tensor + 0.5 for name, tensor in weights.items()}
     rest = {"config": {"name": "x"}, "choices": {}, "frames": 7, "iteration": 1}
     write_state(
         tmp_path / "run.ckpt",
@@ -140,7 +140,7 @@ def test_an_exported_policy_has_every_weight(tmp_path: Path) -> None:
     assert policy.keys() == weights.keys()
     for number, name in enumerate(NAMES):
         assert policy[name].tolist() == [number, number]
-        assert policy[f"{name}/nested"]["a"].tolist() == [number, number]
+        assert policy[f"{name}/nested"].tolist() == [number + 0.5, number + 0.5]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import torch
 import navrl.commands.replay
 import navrl.commands.report
 import navrl.train
+from navrl.api.runs import Run
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
 from navrl.loggers.tensorboard import TensorBoardLogger
 from navrl.loggers.wandb import WandbLogger
@@ -364,6 +365,23 @@ def test_a_status_is_not_read_through_a_trap(run: Path, outside: Path, trap: str
     (outside / "notes.txt").write_text('{"state": "finished"}')
     links(outside, trap, run / "status.json")
     assert read_status(run) == {}
+
+
+@pytest.mark.parametrize("trap", ["link", "pipe"])
+def test_a_run_from_python_reads_through_no_trap(run: Path, outside: Path, trap: str) -> None:
+    (outside / "notes.txt").write_text('{"state": "finished"}')
+    for name in ("status.json", "summary.json", "metrics.jsonl"):
+        links(outside, trap, run / name)
+    (run / "config.yaml").touch()
+    found = Run(run)
+    assert found.status == {}
+    for name in ("summary", "metrics"):
+        with pytest.raises(UnsafePath, match=name):
+            getattr(found, name)
+    (run / "config.yaml").unlink()
+    (run / "config.yaml").symlink_to(outside / "notes.txt")
+    with pytest.raises(UnsafePath, match=r"config\.yaml"):
+        _ = Run(run).config
 
 
 def test_a_folder_with_the_name_of_a_temporary_file_is_left(run: Path, outside: Path) -> None:

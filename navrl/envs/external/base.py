@@ -38,14 +38,14 @@ def needs(package: str, sentence: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def making(what: str | None, options: Mapping[str, Any]) -> Iterator[None]:
-    """Name the world and its options in errors of its constructor."""
+def making(option: str, what: str | None, options: Mapping[str, Any]) -> Iterator[None]:
+    """Name the world, which `option` chose, and its own options in errors of its constructor."""
     try:
         yield
     except Exception as error:
         raise ConfigError(
-            f"env.id = {what} with env.options = {dict(options)} cannot be made: {type(error).__name__}: "
-            f"{error}; change env.options or env.id"
+            f"{option} = {what} with env.options = {dict(options)} cannot be made: {type(error).__name__}: "
+            f"{error}; change env.options or {option}"
         ) from error
 
 

@@ -41,7 +41,7 @@ class GymEnv(ExternalEnv):
         super().__init__(**common)
         num_envs = common["num_envs"]
         make = worlds or _vectorised(str(id), vectorization)
-        with making(id, options):
+        with making("env.id", id, options):
             self._worlds = make(num_envs=num_envs, **options)
         self._restarts = _restarts_of(self._worlds)
         expected = "null, since this VectorEnv begins episodes by itself, or env.vectorization=sync"

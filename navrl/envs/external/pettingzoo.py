@@ -40,7 +40,7 @@ class PettingZooEnv(ExternalEnv):
         require((id is None) != (worlds is None), "env.id", id, expected)
         super().__init__(**common)
         make = worlds or _parallel(str(id))
-        with making(id, options):
+        with making("env.id", id, options):
             self._worlds = [make(**options) for _ in range(common["num_envs"])]
         self._names: list[str] = list(self._worlds[0].possible_agents)
         seen, move = (

@@ -17,7 +17,7 @@ from torchrl.envs.utils import MarlGroupMapType
 
 from navrl.config.checks import ConfigError, require_choice
 from navrl.envs.core import specs
-from navrl.envs.external.base import FEATURES, ExternalEnv, ExternalOptions, Moved, needs
+from navrl.envs.external.base import FEATURES, ExternalEnv, ExternalOptions, Moved, making, needs
 
 
 class VmasTeamEnv(ExternalEnv):
@@ -91,15 +91,16 @@ def _built(scenario: str, options: Mapping[str, Any], num_envs: int, device: Any
         import vmas
     known = (*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios)
     require_choice("env.vmas_scenario", scenario, sorted(known))
-    inner = VmasEnv(
-        scenario=scenario,
-        num_envs=num_envs,
-        device=device,
-        continuous_actions=True,
-        max_steps=None,
-        group_map=MarlGroupMapType.ALL_IN_ONE_GROUP,
-        scenario_kwargs=dict(options),
-    )
+    with making("env.vmas_scenario", scenario, options):
+        inner = VmasEnv(
+            scenario=scenario,
+            num_envs=num_envs,
+            device=device,
+            continuous_actions=True,
+            max_steps=None,
+            group_map=MarlGroupMapType.ALL_IN_ONE_GROUP,
+            scenario_kwargs=dict(options),
+        )
     if inner.het_specs:
         raise ConfigError(
             f"env.vmas_scenario = {scenario!r} has agents of several kinds; expected agents with equal "

@@ -67,6 +67,7 @@ def test_a_seed_fixes_the_episodes_and_training_keeps_its_luck():
         ("env.vmas_scenario=chess", r"env\.vmas_scenario = chess; expected one of"),
         ("env.vmas_scenario=simple_tag", "agents of several kinds"),
         ("env.horizon=0", r"env\.horizon = 0"),
+        ("+env.options.n_agents=many", r"balance with env\.options = \{.*\} cannot be made: "),
     ],
 )
 def test_scenarios_that_do_not_fit_are_refused(override, sentence):
