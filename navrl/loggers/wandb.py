@@ -52,7 +52,9 @@ class WandbLogger(NullLogger):
             "group": group,
             "tags": list(tags),
         }
-        _confine(directory / "wandb", online=mode == "online")
+        confined = _confined(directory / "wandb", online=mode == "online")
+        self._before = {variable: os.environ.get(variable) for variable in confined}
+        os.environ.update(confined)
         self._run = self._start(self._saved_id() or secrets.token_hex(4))
 
     @staticmethod
@@ -95,6 +97,10 @@ class WandbLogger(NullLogger):
     def close(self) -> None:
         """Finish the run; stop an upload after a minute (`wandb sync` completes it)."""
         self._run.finish()
+        for variable, value in self._before.items():  # the next run has folders of its own
+            os.environ.pop(variable, None)
+            if value is not None:
+                os.environ[variable] = value
 
     def _start(self, run_id: str) -> wandb.Run:
         if not re.fullmatch(r"[\w-]{1,64}", run_id):  # it becomes part of a path
@@ -146,8 +152,8 @@ class WandbLogger(NullLogger):
         return read_text(self._id_file).strip() if self._id_file.exists() else ""
 
 
-def _confine(root: Path, *, online: bool) -> None:
-    """Point every folder wandb writes to into the run directory, before it is imported."""
+def _confined(root: Path, *, online: bool) -> dict[str, str]:
+    """Return the environment in which wandb writes to folders of the run directory only, and is silent."""
     # never a folder called .wandb: wandb-core would write there and the Python half to wandb/
     make_directory(root)
     require_contained(root)
@@ -161,7 +167,5 @@ def _confine(root: Path, *, online: bool) -> None:
     }
     if online:  # the address of a private server is in the user's settings
         del folders["WANDB_CONFIG_DIR"]
-    for variable, folder in folders.items():
-        os.environ[variable] = str((root / "local" / folder).resolve())
-    os.environ["WANDB_ERROR_REPORTING"] = "false"
-    os.environ["WANDB_SILENT"] = "true"
+    inside = {name: str((root / "local" / folder).resolve()) for name, folder in folders.items()}
+    return {**inside, "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from navrl.config.checks import printable
 from navrl.storage.compare import describe, leaves
 
 _MOST = 2**63 - 1  # of a count, so that it fits a tensor
@@ -316,5 +317,5 @@ def _inner(place: str, name: object) -> str:
 
 def _shown(written: str) -> str:
     """Return foreign text shortened, and without control characters."""
-    plain = "".join(c if c.isprintable() else "?" for c in written[: _SHOWN + 1])
-    return plain if len(written) <= _SHOWN else f"{plain[: _SHOWN - 3]}..."
+    plain = printable(written[: _SHOWN + 1])
+    return plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}..."

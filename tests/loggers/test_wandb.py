@@ -192,8 +192,21 @@ def test_a_resume_keeps_the_id_and_another_runs_id_can_be_continued(run, monkeyp
         second.load_state_dict({"id": "../../outside"})
 
 
+def test_a_run_leaves_no_folder_of_its_own_to_the_next_one(run, monkeypatch):
+    """Else an online run would not find the user's server, whose address is in their own folder."""
+    monkeypatch.setenv("WANDB_CONFIG_DIR", "/mine")
+    monkeypatch.delenv("WANDB_CACHE_DIR", raising=False)
+    before = {**os.environ}
+    logger = WandbLogger(directory=run, **OPTIONS)
+    assert os.environ["WANDB_CONFIG_DIR"] == str(run / "wandb" / "local" / "config")
+    logger.close()
+    assert {**os.environ} == before
+
+
 def test_an_unknown_mode_names_the_known_ones(run):
-    with pytest.raises(ValueError, match="'on' must be one of offline, online, disabled"):
+    with pytest.raises(
+        ValueError, match=r"logger\.mode = on; expected one of offline, online, disabled"
+    ):
         WandbLogger(directory=run, **{**OPTIONS, "mode": "on"})
     assert not list(run.iterdir())
 
