@@ -60,8 +60,8 @@ class Policy:
         the simulations (N,) where `begins` is true.
         """
         frame, single = self._frame(observation)
-        if self._memory is not None and self._memory.batch_size == frame.batch_size:
-            frame.update(self._continued(begins))
+        if self._memory is not None:
+            frame.update(self._continued(begins, frame.batch_size[0]))
         mode = ExplorationType.DETERMINISTIC if deterministic else ExplorationType.RANDOM
         with set_exploration_type(mode):
             frame = self._module(frame)
@@ -71,9 +71,14 @@ class Policy:
         tensors = isinstance(next(iter(observation.values())), Tensor)
         return action if tensors else action.numpy()  # type: ignore[return-value]
 
-    def _continued(self, begins: Any) -> TensorDict:
+    def _continued(self, begins: Any, size: int) -> TensorDict:
         """Return the memory of the last call, zeros where an episode begins."""
         memory: Any = self._memory
+        if memory.batch_size[0] != size:
+            raise ConfigError(
+                f"the observation is of {size} simulations; expected {memory.batch_size[0]} as in the call "
+                "before, which the policy remembers; call reset() first"
+            )
         if begins is None:
             return memory
         fresh = torch.as_tensor(begins, device=self._device).reshape(-1)

@@ -73,6 +73,16 @@ def test_one_observation_is_a_batch_of_one(runs):
     assert torch.equal(found, torch.as_tensor(action))
 
 
+def test_a_memory_is_of_as_many_simulations_as_before(runs):
+    policy = load(runs / "memory")
+    two, three = ({"ego": np.ones((n, *policy.observation["ego"]), np.float32)} for n in (2, 3))
+    first = policy.act(two)
+    with pytest.raises(ConfigError, match=r"of 3 simulations; expected 2 .* call reset\(\) first"):
+        policy.act(three)
+    policy.reset()
+    np.testing.assert_array_equal(policy.act(three)[:2], first)
+
+
 def test_it_draws_where_it_is_not_deterministic(runs):
     policy = load(runs / "fight")
     torch.manual_seed(0)
