@@ -86,6 +86,9 @@ class Env(Protocol):
     def load_runtime_state(self, runtime: State, /) -> None:
         """Restore what runtime_state returned."""
 
+    def close(self) -> None:
+        """End what the simulations hold, such as processes."""
+
 
 class ScriptedEnv(Env, Protocol):
     """An env in which a scripted pilot or planner may act in place of the learner."""

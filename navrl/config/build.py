@@ -150,8 +150,8 @@ def _call(
     ]
     if missing:
         raise ConfigError(
-            f"'{path}' lacks '{missing[0]}', which {target.__qualname__} needs; a run of another version of "
-            "navrl has other options: use that version, or train again"
+            f"'{path}' lacks '{missing[0]}', which {target.__qualname__} needs; set it, or _partial_: true "
+            "if it is given later; a run of another version of navrl needs that version, or a new training"
         )
     try:
         return target(**arguments)

@@ -76,7 +76,8 @@ def measure(
     """Return eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
     config = evaluation_config(cfg, changes)
     env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off")
-    with torch.random.fork_rng([env.device] if env.device.type == "cuda" else []):
+    devices = [env.device] if env.device.type == "cuda" else []
+    with contextlib.closing(env), torch.random.fork_rng(devices):
         torch.manual_seed(seed)  # of policies that draw even where others take the best
         ends = play(env, policy, deterministic=True)
     summary = summarise(ends, env.rate_names, env.counted_when)
@@ -176,11 +177,12 @@ class Evaluations:
         """Do nothing."""
 
     def _rest(self) -> Iterator[Result]:
-        if self._requests:
-            env = build_env(self.cfg, num_envs=1, seed=0, compile_mode="off")
-        while self._requests:
-            metrics = _measure_weights(self.cfg, self._requests[0].weights, env)
-            yield self._done(metrics)
+        if not self._requests:
+            return
+        with contextlib.closing(build_env(self.cfg, num_envs=1, seed=0, compile_mode="off")) as env:
+            while self._requests:
+                metrics = _measure_weights(self.cfg, self._requests[0].weights, env)
+                yield self._done(metrics)
 
     def _request(self, policy: LearnedPolicy, iteration: int, frames: int) -> None:
         weights = {name: value.detach().clone() for name, value in policy.state_dict().items()}

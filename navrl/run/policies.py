@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -121,9 +122,10 @@ def measure_policy(
     setup = find_policy(name, device=device, overrides=overrides)
     with enough_memory("num_episodes", num_episodes):
         env = build_env(setup.config, num_envs=num_episodes, seed=seed, compile_mode=compile_mode)
-        policy = build_policy(name, setup.config, setup.state, env)
-        torch.manual_seed(seed)
-        ends = play(env, policy, deterministic=deterministic)
+        with contextlib.closing(env):
+            policy = build_policy(name, setup.config, setup.state, env)
+            torch.manual_seed(seed)
+            ends = play(env, policy, deterministic=deterministic)
     metrics = summarise(ends, env.rate_names, env.counted_when)
     return Measured(metrics, setup, opponent_name(setup.config, setup.choices))
 

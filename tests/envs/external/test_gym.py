@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torchrl.envs.utils import check_env_specs
 
-from navrl import train
+from navrl import evaluate, train
 from navrl.config.checks import ConfigError
 from navrl.envs.external.gym import GymEnv
 from navrl.envs.external.spaces import actions_of, observation_leaves
@@ -232,3 +232,36 @@ def test_a_run_goes_on_with_new_episodes_and_says_so(tmp_path, monkeypatch, caps
     rows = (tmp_path / "outputs/a/metrics.jsonl").read_text().splitlines()
     frames = [json.loads(row)["frames"] for row in rows]
     assert frames == [128, 256]
+
+
+def test_every_simulation_that_a_command_makes_is_closed(tmp_path, monkeypatch):
+    made = []
+    make_vec = gymnasium.make_vec
+
+    def kept(*args, **options):
+        made.append(make_vec(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(gymnasium, "make_vec", kept)
+    monkeypatch.chdir(tmp_path)
+    first = (
+        "experiment=debug",
+        "env=gym",
+        "env.id=FrozenLake-v1",
+        "logger=none",
+        "eval_episodes=2",
+    )
+    assert command(train.main, *first, "total_frames=128", "eval_every=1") == 0
+    assert command(evaluate.main, "checkpoint=latest", "num_episodes=2") == 0
+    assert len(made) >= 4  # of the training, its evaluation, the final one, and the second command
+    assert all(worlds.closed for worlds in made)
+
+
+def test_a_training_that_cannot_begin_closes_its_simulations(tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(GymEnv, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(train, "open_records", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.chdir(tmp_path)
+    words = ("experiment=debug", "env=gym", "env.id=FrozenLake-v1", "logger=none")
+    assert command(train.main, *words) != 0
+    assert len(closed) == 1
