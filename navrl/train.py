@@ -43,9 +43,8 @@ def train(cfg: DictConfig, begun: Callable[[Path], object] = id) -> float:
                 return math.nan  # the run is complete
             begun(plan.path)
             parts = build_parts(plan)
-        stack.callback(
-            parts.env.close
-        )  # before the interpreter ends, which cuts pipes to processes
+        # The interpreter's end cuts pipes to processes.
+        stack.callback(parts.env.close)
         records = stack.enter_context(open_records(plan, parts))
         return fit(plan, parts, records)
 

@@ -89,9 +89,7 @@ class Policy:
     def _frame(self, observation: Mapping[str, Any]) -> tuple[TensorDict, bool]:
         """Return the observation as the policy's module reads it, and whether it is of one simulation."""
         self._require_names(observation)
-        given = {
-            name: torch.as_tensor(value, device=self._device) for name, value in observation.items()
-        }
+        given = {name: self._tensor(name, value) for name, value in observation.items()}
         shapes = self.observation
         sizes = {name: _batch(name, value, shapes[name]) for name, value in given.items()}
         if len(set(sizes.values())) > 1:
@@ -106,8 +104,28 @@ class Policy:
             frame.get(GROUP).batch_size = [size or 1, *self._group]
         return frame, size is None
 
+    def _tensor(self, name: str, value: Any) -> Tensor:
+        """Return one part of an observation, whose numbers are finite."""
+        try:
+            given = torch.as_tensor(value, device=self._device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"the part {name!r} of the observation is no array of numbers ({error}); expected one of "
+                f"shape {self.observation[name]}"
+            ) from error
+        if not bool(given.isfinite().all()):
+            raise ConfigError(
+                f"the part {name!r} of the observation has numbers that are not finite"
+            )
+        return given
+
     def _require_names(self, observation: Mapping[str, Any]) -> None:
         """Raise ConfigError about parts that are missing or unknown."""
+        if not isinstance(observation, Mapping):
+            raise ConfigError(
+                f"the observation is of {type(observation).__name__}; expected a dict of its parts, "
+                f"{self.observation}"
+            )
         unknown = [name for name in observation if name not in self._specs]
         missing = [n for n in self._specs if n not in observation and n not in _GIVEN]
         if unknown or missing or not observation:
@@ -121,11 +139,11 @@ def _batch(name: str, value: Tensor, shape: tuple[int, ...]) -> int | None:
     """Return the number of observations in an array, None for a single one without the axis."""
     if tuple(value.shape) == shape:
         return None
-    if tuple(value.shape[1:]) == shape and value.ndim == len(shape) + 1:
+    if tuple(value.shape[1:]) == shape and value.ndim == len(shape) + 1 and len(value):
         return int(value.shape[0])
     raise ConfigError(
-        f"the part {name!r} of the observation has shape {tuple(value.shape)}; expected {shape}, or (N, "
-        f"{str(shape)[1:]} for N simulations"
+        f"the part {name!r} of the observation has shape {tuple(value.shape)}; expected {shape}, or "
+        f"({', '.join(map(str, ('N', *shape)))}) for N simulations, 1 or more"
     )
 
 

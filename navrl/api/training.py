@@ -16,7 +16,7 @@ from omegaconf import DictConfig, open_dict
 from torchrl.envs import EnvBase
 
 from navrl.api.runs import Run
-from navrl.config.checks import ConfigError, require
+from navrl.config.checks import ConfigError, require, require_whole
 from navrl.config.command import check_can_start
 from navrl.config.compose import compose, compose_all, dotted_items
 from navrl.config.plugins import own_plugins
@@ -133,6 +133,7 @@ def make(env: str, *options: Options, num_envs: int = 1, seed: int = 0, **named:
     Other options are those of `navrl train`, as for train(): opponent="crank", {"env.team_size": 2}. The
     number of torch's threads stays as it is.
     """
+    require_whole("seed", seed, 0)
     config = compose("train", [f"env={env}", *words_of(*options, named)])
     prepare_process(None)
     built: Any = build_env(config, num_envs=num_envs, seed=seed, from_checkpoint=False)

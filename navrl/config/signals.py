@@ -108,9 +108,9 @@ def set_handlers(handler: Handler, numbers: Iterable[int]) -> dict[int, Handler 
 
 
 @contextlib.contextmanager
-def blocked() -> Iterator[None]:
-    """Hold all these signals back while open; a process started meanwhile begins with that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ALL)
+def blocked(numbers: Iterable[int] = ALL) -> Iterator[None]:
+    """Hold these signals back while open; a process started meanwhile begins with that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:

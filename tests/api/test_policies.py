@@ -98,6 +98,14 @@ def test_it_draws_where_it_is_not_deterministic(runs):
         ({"eg": np.zeros(3)}, "did you mean 'ego'"),
         ({"ego": np.zeros(3)}, r"part 'ego' of the observation has shape \(3,\); expected"),
         ({"action_mask": np.ones(7)}, "expected {'ego'"),
+        (
+            {"ego": np.zeros((0, 32))},
+            r"expected \(32,\), or \(N, 32\) for N simulations, 1 or more",
+        ),
+        ({"ego": "abc"}, r"'ego' of the observation is no array of numbers .* shape \(32,\)"),
+        ({"ego": np.full(32, np.nan)}, "'ego' of the observation has numbers that are not finite"),
+        (np.zeros(32), "the observation is of ndarray; expected a dict of its parts, {'ego': "),
+        (None, "the observation is of NoneType; expected a dict"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(runs, observation, sentence):

@@ -147,6 +147,11 @@ def test_an_env_by_its_name():
     assert env.rollout(2)["agents", "action"].shape[:3] == (3, 2, 2)
 
 
+def test_an_env_of_a_negative_seed_is_refused():
+    with pytest.raises(ConfigError, match="seed = -1; expected a whole number"):
+        navrl.make("combat", seed=-1)
+
+
 def test_options_become_words_that_mean_the_same():
     words = words_of(
         "seed=1", {"agent": {"network": {"hidden_sizes": [8, 8]}}, "a.b": None}, {"c": "null"}

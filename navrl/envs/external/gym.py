@@ -1,6 +1,8 @@
 """env=gym: any id of Gymnasium, or a VectorEnv of one's own, under the keys of our envs with one agent."""
 
+import signal
 from collections.abc import Callable, Mapping
+from multiprocessing import resource_tracker
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,6 +12,7 @@ from torch import Tensor
 from torchrl.data import Composite
 
 from navrl.config.checks import ConfigError, did_you_mean, require, require_choice
+from navrl.config.signals import ALL, blocked
 from navrl.envs.core import specs
 from navrl.envs.external.base import ExternalEnv, ExternalOptions, Moved, making, needs
 
@@ -41,7 +44,10 @@ class GymEnv(ExternalEnv):
         super().__init__(**common)
         num_envs = common["num_envs"]
         make = worlds or _vectorised(str(id), vectorization)
-        with making("env.id", id, options):
+        resource_tracker.ensure_running()  # by the first process it would let Ctrl-C through again
+        # Ctrl-C reaches the whole group; a process that takes it cannot finish the iteration. SIGTERM is
+        # what ends processes.
+        with making("env.id", id, options), blocked(set(ALL) - {signal.SIGTERM}):
             self._worlds = make(num_envs=num_envs, **options)
         self._restarts = _restarts_of(self._worlds)
         expected = "null, since this VectorEnv begins episodes by itself, or env.vectorization=sync"

@@ -1,6 +1,10 @@
 """env=gym: episodes of Gymnasium under our keys, in all three ways in which a VectorEnv begins again."""
 
+import contextlib
 import json
+import os
+import signal
+from unittest import mock
 
 import gymnasium
 import numpy as np
@@ -50,12 +54,14 @@ def counters(mode):
     return lambda num_envs: SyncVectorEnv([Counter] * num_envs, autoreset_mode=mode)
 
 
-def make(id=None, *, num_envs=2, seed=0, worlds=None, horizon=None, **options):
+def make(
+    id=None, *, num_envs=2, seed=0, worlds=None, horizon=None, vectorization="auto", **options
+):
     return GymEnv(
         id=id,
         worlds=worlds,
         options=options,
-        vectorization="auto",
+        vectorization=vectorization,
         name="gym",
         headline={},
         objective="return",
@@ -258,10 +264,23 @@ def test_every_simulation_that_a_command_makes_is_closed(tmp_path, monkeypatch):
 
 
 def test_a_training_that_cannot_begin_closes_its_simulations(tmp_path, monkeypatch):
-    closed = []
-    monkeypatch.setattr(GymEnv, "close", lambda self: closed.append(self))
-    monkeypatch.setattr(train, "open_records", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    close = mock.Mock()
+    monkeypatch.setattr(GymEnv, "close", close)
+    monkeypatch.setattr(train, "open_records", mock.Mock(side_effect=OSError("full")))
     monkeypatch.chdir(tmp_path)
     words = ("experiment=debug", "env=gym", "env.id=FrozenLake-v1", "logger=none")
     assert command(train.main, *words) != 0
-    assert len(closed) == 1
+    assert close.call_count == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_to_the_whole_group_leaves_the_processes_of_the_simulations_alive(number):
+    env = make("FrozenLake-v1", num_envs=1, vectorization="async")
+    with contextlib.closing(env):
+        env.reset()
+        (process,) = env._worlds.processes
+        os.kill(process.pid, number)
+        process.join(0.5)
+        assert process.is_alive()
+        env.rollout(3)
+    assert process.exitcode == 0
