@@ -43,8 +43,8 @@ def train(cfg: DictConfig, begun: Callable[[Path], object] = id) -> float:
                 return math.nan  # the run is complete
             begun(plan.path)
             parts = build_parts(plan)
-        # The interpreter's end cuts pipes to processes.
-        stack.callback(parts.env.close)
+            # The interpreter's end cuts pipes to processes.
+            stack.callback(parts.collector.shutdown)
         records = stack.enter_context(open_records(plan, parts))
         return fit(plan, parts, records)
 

@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from torchrl.envs import EnvBase
 from torchrl.envs.utils import exploration_type
 
 import navrl
+from navrl.agents.ppo.agent import PPO
 from navrl.api.training import words_of
 from navrl.config import plugins, signals
 from navrl.config.checks import ConfigError
@@ -137,6 +140,30 @@ def test_a_second_training_inherits_nothing(tmp_path):
     second = _train_short().run
     np.testing.assert_equal(_numbers(second), dict(np.load("alone.npz")))
     assert second.config["plugins"] == []
+
+
+@pytest.mark.parametrize("collector", ["sync", "pipelined"])
+def test_no_world_and_no_thread_outlives_a_training_or_an_evaluation(monkeypatch, collector):
+    gym = pytest.importorskip("navrl.envs.external.gym")
+    closed, close = [], gym.GymEnv.close
+
+    def closing(self, **options):
+        closed.append(self.batch_size[0])
+        close(self, **options)
+
+    monkeypatch.setattr(gym.GymEnv, "close", closing)
+    options = {**OTHER, "plugins": [], "env": "gym", "env.id": "CartPole-v1", "num_envs": 16}
+    options["collector"] = collector
+    before = threading.active_count()
+    done = navrl.train(options)
+    assert closed == [16, 4]  # of training; of the final evaluation
+    navrl.evaluate(done.path, num_episodes=3)
+    assert closed == [16, 4, 3]
+    monkeypatch.setattr(PPO, "update", mock.Mock(side_effect=OSError("broken")))
+    with pytest.raises(OSError, match="broken"):
+        navrl.train(options)
+    assert closed == [16, 4, 3, 16]
+    assert threading.active_count() == before
 
 
 def test_an_env_by_its_name():

@@ -92,6 +92,7 @@ class ExternalEnv(EnvBase):
         if self._horizon is not None:
             require_whole("env.horizon", self._horizon, 1)
         super().__init__(device=torch.device(options["device"]), batch_size=[options["num_envs"]])
+        self.is_closed = False  # a collector that shuts down closes an open env only
         self.name, self.headline = options["name"], dict(options["headline"])
         self.objective = options["objective"]
         self._first_env_id = options.get("first_env_id", 0)
