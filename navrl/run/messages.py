@@ -109,17 +109,25 @@ def interrupted(run: Path, files: Repeated = NO_FILES, *, complete: bool) -> str
 
 def not_finite(run: Path, number: int, saved_frames: int | None, files: Repeated = NO_FILES) -> str:
     """Return why the last iterations of a training are not saved."""
-    kept = f"the last checkpoint is of frame {saved_frames:,}" if saved_frames else "nothing is"
     last = f"the last {number} iterations" if number > 1 else "the last iteration"
-    return (
-        f"gradients were not finite in {last}, not saved for that reason; {kept}; lower the learning rates "
-        f"and go on with {shell_line([override('resume', shown_path(run)), *files.train])}"
-    )
+    then = "nothing is saved; lower the learning rates, or look for rewards that are not finite"
+    if saved_frames:
+        again = shell_line([override("resume", shown_path(run)), *files.train])
+        then = (
+            f"the last checkpoint is of frame {saved_frames:,}; lower the learning rates and go on with "
+            f"{again}"
+        )
+    return f"gradients were not finite in {last}, not saved for that reason; {then}"
 
 
 def unmeasured(run: Path, files: Repeated) -> str:
     """Return a line for a complete run that was stopped in its final evaluation, else nothing."""
     return "" if has_finished(run) else f"{interrupted(run, files, complete=True)}\n"
+
+
+def saved_files(run: Path) -> str:
+    """Return the command that lists the checkpoints of a run."""
+    return _command("cli", "checkpoint", "ls", shown_path(run))
 
 
 def _has_saved(run: Path) -> bool:

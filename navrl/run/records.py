@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 
 from navrl.agents.core.guards import TrainingDivergedError
 from navrl.config.compose import build, to_json
-from navrl.config.quoting import shell_line, shown_path
 from navrl.config.resumed import changes
 from navrl.config.signals import name_of
 from navrl.contracts import Agent, RolloutWriter, Saver, State
@@ -107,10 +106,9 @@ class Records(NamedTuple):
                 self.saver.flush()
         except OSError as error:
             if last or self.saver.on_error == "stop":
-                place = shown_path(self.run.path)
                 raise SaveFailed(
                     f"training ends, and a checkpoint is missing: {error}; "
-                    f"what is there: {shell_line(['navrl', 'checkpoint', 'ls', place])}"
+                    f"what is there: {messages.saved_files(self.run.path)}"
                 ) from error
             self.note(f"not saved ({error}); the run goes on and tries again")
             return

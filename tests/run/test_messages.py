@@ -1,5 +1,6 @@
 """Messages of the train command before it begins."""
 
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,7 +8,15 @@ import pytest
 
 from navrl.config.compose import compose
 from navrl.envs.core.compiling import Compilation
-from navrl.run.messages import banner, first_iteration, going_on, next_commands, other_arithmetic
+from navrl.run.messages import (
+    banner,
+    first_iteration,
+    going_on,
+    next_commands,
+    not_finite,
+    other_arithmetic,
+    saved_files,
+)
 
 
 def lines_of(*overrides, iterations=3):
@@ -86,3 +95,17 @@ def test_a_resume_says_what_computes_otherwise_now():
         "compiled was the policy, is nothing"
     )
     assert other_arithmetic(now, now) == other_arithmetic({}, now) == ""
+
+
+def test_where_nothing_is_saved_nothing_is_to_be_resumed():
+    assert "resume=" not in not_finite(Path("run"), 1, None)
+    assert "frame 128; lower the learning rates and go on with resume=run" in not_finite(
+        Path("run"), 1, 128
+    )
+
+
+def test_the_command_that_lists_checkpoints_runs_as_it_is_printed(tmp_path):
+    line = saved_files(tmp_path / "a run")
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "a run'" in done.stderr  # it has begun, and looked there
