@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import os
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -100,7 +101,8 @@ def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
     allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
     if root != "navrl" or package not in allowed:
         source = "a checkpoint's configuration" if from_checkpoint else "a configuration"
-        trust = f"; if you trust that package, add plugins=[{root}]" if root != "navrl" else ""
+        no_plugin = {"navrl", *sys.stdlib_module_names}  # os.system is no part of anybody's package
+        trust = "" if root in no_plugin else f"; if you trust that package, add plugins=[{root}]"
         raise ConfigError(f"'{path}' names '{name}', which {source} may not build{trust}")
     other_version = (
         f"'{path}' names '{name}', which this version of navrl does not have: the run was saved by another "

@@ -164,3 +164,8 @@ def test_every_command_with_options_of_a_training_takes_a_folder_of_yaml(lab, ca
     assert "--config-dir nowhere; expected a folder" in capsys.readouterr().err
     assert command(main, *words, "--config-dir", "yaml") == 2
     assert "'scenario' lacks" in capsys.readouterr().err  # it was read: a scenario without numbers
+
+
+def test_nobody_is_advised_to_allow_what_comes_with_python():
+    with pytest.raises(ConfigError, match=r"configuration may not build$"):
+        build({"_target_": "os.system"}, from_checkpoint=True)
