@@ -193,7 +193,7 @@ def others_of(me):
 @few
 @given(rules(team_size=3), st.permutations(range(3)), st.permutations(range(3, 6)), SEEDS)
 def test_the_numbers_of_mates_and_of_enemies_are_only_numbers(params, red, blue, seed):
-    """To the bit where no distances tie: of enemies equally near the first one is the nearest."""
+    """To the bit where nothing ties: of enemies equally near the first one counts, and so of missiles."""
     draws, order = Draws(seed, 4 * FIGHTS), [*red, *blue]
     state, kind = drawn_fights(params, draws, ties=False), Entities(team_size=3)
     other = renumbered(state, order)
@@ -202,7 +202,8 @@ def test_the_numbers_of_mates_and_of_enemies_are_only_numbers(params, red, blue,
             rows = [others_of(me).index(order[each]) for each in others_of(place)]
             found, seen = kind.rows(params, other, place), kind.rows(params, state, me)
             enemy = state.aircraft.alive[enemies_of(params, me)].any(0)
-            assert_same_bits([found["ego"]], [seen["ego"]], enemy)
+            threats = (state.missiles.active & (state.missiles.target == me)).sum((0, 1))
+            assert_same_bits([found["ego"]], [seen["ego"]], enemy & (threats < 2))
             assert torch.equal(found["entities"], seen["entities"][rows])
             assert torch.equal(found["entities_mask"], seen["entities_mask"][rows])
         orders = drawn_orders(params, state, draws)
