@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import compose, from_json
@@ -164,8 +164,13 @@ def _replace(
 ) -> None:
     if not is_group and OmegaConf.select(config, key, default=_ABSENT) is _ABSENT:
         raise ConfigError(f"the run to resume has no option '{key}'; remove {override}")
-    value = _plain(OmegaConf.select(composed, key))
-    OmegaConf.update(config, key, value, merge=False, force_add=True)
+    found = OmegaConf.select(composed, key, default=_ABSENT)
+    if found is _ABSENT:  # ~key, which deletes it
+        place, _, leaf = key.rpartition(".")
+        with open_dict(config):
+            del OmegaConf.select(config, place)[leaf]
+        return
+    OmegaConf.update(config, key, _plain(found), merge=False, force_add=True)
 
 
 def _was_chosen(group: str, choices: Mapping[str, Any], keys: Mapping[str, str]) -> bool:

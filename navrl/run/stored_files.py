@@ -49,6 +49,8 @@ def files_typed(overrides: Sequence[str]) -> list[str]:
     named = [(key, value) for key, value in values.items() if arguments & set(key.split("."))]
     typed = [str(item) for key, value in named for _, item in leaves(value, key)]
     for group, name in groups.items():
+        if group == "env":  # a whole world: files_read of its configuration tells
+            continue
         option = group_option(group, name)
         if OmegaConf.is_dict(option):
             typed += [file for _, file in files_read_by(to_plain(option, resolve=False))]

@@ -12,6 +12,8 @@ from navrl.run.build import build_env
 from navrl.run.policies import build_policy, find_policy
 from tests.command_line import command
 
+pytestmark = pytest.mark.commands
+
 SHORT = ("experiment=debug", "total_frames=128", "eval_opponents=[]", "logger=none")
 FIGHT = (*SHORT, "env.sim.time_limit_s=5")
 RUNS = {

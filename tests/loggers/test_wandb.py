@@ -196,10 +196,13 @@ def test_a_run_leaves_no_folder_of_its_own_to_the_next_one(run, monkeypatch):
     """Else an online run would not find the user's server, whose address is in their own folder."""
     monkeypatch.setenv("WANDB_CONFIG_DIR", "/mine")
     monkeypatch.delenv("WANDB_CACHE_DIR", raising=False)
+    monkeypatch.setenv("WANDB_SERVICE", "")  # which wandb sets for its own process, once
+    del os.environ["WANDB_SERVICE"]
     before = {**os.environ}
     logger = WandbLogger(directory=run, **OPTIONS)
     assert os.environ["WANDB_CONFIG_DIR"] == str(run / "wandb" / "local" / "config")
     logger.close()
+    os.environ.pop("WANDB_SERVICE", None)
     assert {**os.environ} == before
 
 

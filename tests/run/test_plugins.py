@@ -14,6 +14,8 @@ from navrl.config.checks import ConfigError
 from navrl.config.compose import build, compose, from_json
 from tests.command_line import command
 
+pytestmark = pytest.mark.commands
+
 FILES = {
     "__init__.py": "from pathlib import Path\nPath('imported').touch()\n",
     "rewards.py": (

@@ -8,6 +8,8 @@ from navrl.config.checks import ConfigError
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
 
+pytestmark = pytest.mark.commands
+
 SHORT = {
     **{"experiment": "debug", "logger": "none", "console": "none", "eval_opponents": []},
     **{"env.sim.time_limit_s": 5, "total_frames": 128},
