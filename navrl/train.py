@@ -29,7 +29,7 @@ from navrl.run.supervisor import train_supervised
 from navrl.run.timers import profiler_for
 
 
-def train(cfg: DictConfig, begun: Callable[[Path], object] = id) -> float:
+def train(cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None) -> float:
     """Run the command; return what sweeps compare: the final rate of env.objective, more is better.
 
     `begun` is called with the run directory once the run is locked.

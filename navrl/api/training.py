@@ -29,7 +29,7 @@ Options = str | Mapping[str, Any]
 
 
 class Result(NamedTuple):
-    """What came of a training."""
+    """The outcome of a training: its run directory and its score."""
 
     run: Run
     score: float  # the final rate of env.objective, more is better; nan if the training was stopped

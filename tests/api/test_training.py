@@ -25,6 +25,8 @@ from navrl.config.checks import ConfigError
 from navrl.loggers.jsonl import JsonlLogger
 from tests.command_line import process
 
+pytestmark = pytest.mark.commands
+
 SHORT = {
     "experiment": "debug",
     "eval_opponents": ["pursuit"],
@@ -196,8 +198,6 @@ start = time.perf_counter()
 import navrl
 print("torch" in sys.modules, time.perf_counter() - start < 2.0)  # 0.05 s on a quiet machine
 from navrl.loggers.jsonl import JsonlLogger
-
-pytestmark = pytest.mark.commands
 log = JsonlLogger.log
 def interrupted(self, metrics, *, iteration, frames):
     log(self, metrics, iteration=iteration, frames=frames)
