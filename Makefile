@@ -12,7 +12,7 @@ PIP        := PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet -c co
 # `check` runs its parts in the order written, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup train train-sync test test-commands test-hostile test-browser learn check format format-check lint types imports deps size conf audit sbom bench clean
+.PHONY: help setup train train-sync test test-commands test-hostile test-browser learn check format format-check lint types imports deps size conf audit sbom bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -89,6 +89,9 @@ sbom: setup  ## dist/navrl-<version>.cdx.json: every pinned package with version
 
 bench: setup  ## where the time of a training run goes
 	$(PY) -m navrl.commands.bench $(ARGS)
+
+docs: setup  ## build/site: these documents and the reference, for a browser without network
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build -q -f docs/site/mkdocs.yml
 
 clean:  ## remove caches and builds; keeps .venv and outputs/
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

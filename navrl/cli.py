@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -34,7 +36,7 @@ COMMANDS = {
     ),
     "tournament": Command(
         "navrl.commands.tournament",
-        "let all scripted pilots play",
+        "let pilots and policies play each other",
         "navrl tournament num_episodes=200",
     ),
     "spacetime": Command(
@@ -55,15 +57,38 @@ COMMANDS = {
         "list, compare and export checkpoints",
         "navrl checkpoint ls latest",
     ),
+    "zoo": Command(
+        "navrl.commands.zoo",
+        "list the policies that come with navrl",
+        "navrl zoo combat-league",
+    ),
+    "reproduce": Command(
+        "navrl.commands.reproduce",
+        "train one of them again and compare",
+        "navrl reproduce combat-scripts seed=1",
+    ),
+    "export": Command(
+        "navrl.commands.export",
+        "write a policy as ONNX, pt2 or safetensors",
+        "navrl export best --to onnx",
+    ),
     "import-navrl": Command(
         "navrl.commands.import_navrl",
         "convert published weights",
         "navrl import-navrl navrl_checkpoint.pt",
     ),
+    "new": Command(
+        "navrl.commands.new", "begin a package of your own", "navrl new opponent weave --into mylab"
+    ),
     "rollouts": Command(
         "navrl.commands.rollouts",
         "list and export rollouts on disk",
         "navrl rollouts ls outputs/latest",
+    ),
+    "check-env": Command(
+        "navrl.commands.check_env",
+        "say what is wrong with a world",
+        "navrl check-env reach plugins=[mylab]",
     ),
     "doctor": Command("navrl.commands.doctor", "check this installation", "navrl doctor --json"),
 }
@@ -73,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; 2 means the command line was wrong."""
     if arguments is None:
         end_at_once()
+        _import_nothing_from_here()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words:
         sys.stderr.write(help_text())
@@ -90,6 +116,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.argv = [sys.argv[0], *rest]  # as `python -m navrl.<command>` receives it
     result = importlib.import_module(COMMANDS[name].module).main()  # the import takes seconds
     return result if isinstance(result, int) else 0
+
+
+def _import_nothing_from_here() -> None:
+    """Keep the current folder, which may be a stranger's, out of the modules of child processes too.
+
+    `python -c`, with which multiprocessing and torch start theirs, would look there first.
+    """
+    with contextlib.suppress(FileNotFoundError):  # the folder is gone
+        if not {"", os.getcwd()} & {*sys.path}:
+            os.environ.setdefault("PYTHONSAFEPATH", "1")
 
 
 def help_text() -> str:

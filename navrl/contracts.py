@@ -50,6 +50,7 @@ class Env(Protocol):
     episode_keys: tuple[str, ...]  # columns of the "episode" observation
     statistic_names: tuple[str, ...]  # those of them that the env itself computes
     rate_names: tuple[str, ...]  # statistics that are 0 or 1, so that Wilson's interval applies
+    share_names: tuple[str, ...]  # further statistics within [0, 1], and so are their intervals
     counted_when: Mapping[str, str]  # statistic: the rate whose episodes alone it is averaged over
     scripted_group: str | None  # conf group whose options can act in place of a policy
     compile_mode: str | bool  # auto | on | off
@@ -58,6 +59,14 @@ class Env(Protocol):
     action_key: Any  # nested key of the action
     observation_spec: Any  # torchrl Composite
     action_spec: Any  # torchrl TensorSpec
+
+    @property
+    def decision_s(self) -> float | None:
+        """Return the time between two decisions, None where it has no meaning."""
+
+    @property
+    def column_names(self) -> Mapping[str, Sequence[str]]:
+        """Return the columns of leaves and of "action" where they are known, as "speed [400 m/s]"."""
 
     @property
     def curriculum_advice(self) -> str:

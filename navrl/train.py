@@ -38,10 +38,9 @@ def train(cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None) -> 
         with removed_on_error():
             if cfg.restarts:
                 return train_supervised(cfg)
-            plan = stack.enter_context(plan_run(cfg))
+            plan = stack.enter_context(plan_run(cfg, begun))
             if plan is None:
                 return math.nan  # the run is complete
-            begun(plan.path)
             parts = build_parts(plan)
             # The interpreter's end cuts pipes to processes.
             stack.callback(parts.collector.shutdown)

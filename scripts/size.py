@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Small files with one importer that stay, each with its reason.
 CRUMBS: dict[str, str] = {
+    "navrl/envs/alice_and_bob/env.py": "every world has an env.py, which navrl.envs imports by name",
     "navrl/agents/scripted.py": "policies without learning are looked for beside the agents",
     "navrl/envs/core/packing.py": "the layout of states is an idea of its own, with its own tests",
 }

@@ -87,6 +87,15 @@ def test_a_mean_that_can_be_negative_keeps_its_interval():
     assert found["kills"].low == 0.0
 
 
+def test_a_share_is_within_0_and_1():
+    # 1, 1, 1, 0.5: mean 0.875, s = 0.25, half = 3.18245 * 0.25 / 2 = 0.39781
+    values = [1.0, 1.0, 1.0, 0.5]
+    found = summarise({"spl": values, "path_m": values}, [], shares=("spl",))
+    assert found["spl"] == (0.875, pytest.approx(0.875 - 0.39781, abs=1e-5), 1.0, 4)
+    assert found["path_m"].high == pytest.approx(0.875 + 0.39781, abs=1e-5)
+    assert summarise({"spl": [0.5]}, [], shares=("spl",))["spl"] == (0.5, 0.0, 1.0, 1)
+
+
 @pytest.fixture
 def evaluate(tmp_path, monkeypatch, capsys):
     """evaluate(*arguments) -> (exit code, what it printed)."""

@@ -17,7 +17,7 @@ from navrl.config.checks import ConfigError, did_you_mean
 from navrl.config.plugins import own_plugins
 from navrl.contracts import Env
 from navrl.run.build import build_env
-from navrl.run.device import prepare_process
+from navrl.run.device import own_threads, prepare_process
 from navrl.run.policies import build_policy, find_policy
 
 _GIVEN = ("action_mask", "alive")  # flags that are true where the caller leaves them out
@@ -148,12 +148,13 @@ def _batch(name: str, value: Tensor, shape: tuple[int, ...]) -> int | None:
 
 
 @own_plugins()
+@own_threads()
 def load(name: str | PathLike[str] = "latest", *overrides: str, device: str = "cpu") -> Policy:
-    """Return a policy by the name that commands take: latest, best, a run, a checkpoint or scripted:<name>.
+    """Return a policy by the name that commands take: latest, best, a run, a checkpoint or zoo:<name>.
 
     Overrides are those of `navrl evaluate`.
     """
-    prepare_process(None)
+    prepare_process(1)  # networks are built, which several threads do 50 x slower on a busy machine
     setup = find_policy(str(name), device=device, overrides=overrides)
     env = build_env(setup.config, num_envs=1, seed=0, compile_mode="off")
     module: Any = build_policy(str(name), setup.config, setup.state, env)

@@ -22,10 +22,10 @@ from navrl.storage.find import OUTPUTS, find_place
 class Checkpoint(NamedTuple):
     """An intact checkpoint of a run."""
 
-    path: Path
-    frames: int
+    path: Path  # the file
+    frames: int  # of training behind it
     stage: int  # of the curriculum
-    score: float | None
+    score: float | None  # that `best` compares
 
 
 class Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from os import PathLike
@@ -31,7 +32,7 @@ Options = str | Mapping[str, Any]
 class Result(NamedTuple):
     """The outcome of a training: its run directory and its score."""
 
-    run: Run
+    run: Run  # what the training has written
     score: float  # the final rate of env.objective, more is better; nan if the training was stopped
 
     @property
@@ -48,11 +49,11 @@ class Result(NamedTuple):
 class Record(NamedTuple):
     """A statistic of episodes: its mean and the 95 % interval around it."""
 
-    metric: str
-    mean: float
-    low: float
-    high: float
-    episodes: int
+    metric: str  # such as win or return
+    mean: float  # over the episodes
+    low: float  # where the interval begins
+    high: float  # and where it ends
+    episodes: int  # number that counted
 
 
 @own_plugins()
@@ -73,9 +74,16 @@ def train(*options: Options, **named: Any) -> Result:
         except SystemExit as end:  # after a signal, once all is saved
             if end.code != 128 + signal.SIGINT:
                 raise
-    if not begun:
-        raise ConfigError("the run is complete; expected more frames to train; raise total_frames")
-    return Result(Run(begun[0]), score)
+    run = Run(begun[0])
+    found = math.isnan(score) and run.status.get("state") == "finished"  # by resume=auto
+    return Result(run, _final_score(run) if found else score)
+
+
+def _final_score(run: Run) -> float:
+    """Return the score of a finished run: the mean of its final rates, one for each opponent."""
+    objective = run.config["env"]["objective"]
+    finals = [n for n in run.summary if re.fullmatch(rf"eval/[^/]+/{re.escape(objective)}", n)]
+    return sum(run.summary[name] for name in finals) / len(finals) if finals else math.nan
 
 
 @contextlib.contextmanager

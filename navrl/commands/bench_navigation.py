@@ -15,6 +15,7 @@ from navrl import __version__
 from navrl.config.checks import ConfigError, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
+from navrl.contracts import Env
 from navrl.envs.navigation.sim.moving_obstacles import KINDS
 from navrl.envs.navigation.worlds.pool import Difficulty
 from navrl.run.build import build_env
@@ -121,15 +122,14 @@ def _rows(policy: str, shield: str, options: argparse.Namespace) -> list[Row]:
         torch.manual_seed(options.seed)  # of the random policy
         ends = play(env, build_policy(policy, config, state, env), deterministic=True)
         name = label.removeprefix(SCRIPTED)
-        rows.append(Row(name, shield, *density, _metrics(ends, env.counted_when)))
+        rows.append(Row(name, shield, *density, _metrics(ends, env)))
     return rows
 
 
-def _metrics(
-    ends: Mapping[str, list[float]], counted_when: Mapping[str, str]
-) -> dict[str, Interval]:
+def _metrics(ends: Mapping[str, list[float]], env: Env) -> dict[str, Interval]:
     """Return rates, means, the time of successful episodes, and the 5 % quantile of the clearance."""
-    found = summarise({name: ends[name] for name in (*_RATES, *_MEANS)}, _RATES, counted_when)
+    shown = {name: ends[name] for name in (*_RATES, *_MEANS)}
+    found = summarise(shown, _RATES, env.counted_when, env.share_names)
     closest = torch.tensor(ends["clearance_m"]).quantile(_CLEARANCE_QUANTILE).item()
     found["clearance_m"] = Interval(closest, closest, closest, len(ends["clearance_m"]))
     return found

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from navrl.config.checks import ConfigError, printable, require_writable
 from navrl.config.command import run_plain
-from navrl.config.command_line import Action, add_actions, command_parser, show
+from navrl.config.command_line import Action, add_actions, columns, command_parser, show
 from navrl.loggers.format import size as size_text
 from navrl.storage.checkpoint import (
     BEST,
@@ -87,7 +87,7 @@ def _list(options: argparse.Namespace) -> int:
             continue
         score = "-" if facts.score is None else f"{facts.score:.4g}"
         rows.append((f"{facts.frames:,}", str(facts.stage + 1), score, size_text(size), "ok", file))
-    show(_table(rows))
+    show(columns(rows))
     return 0
 
 
@@ -169,7 +169,7 @@ def _diff(options: argparse.Namespace) -> int:
         show(f"{one} and {two} hold the same\n")
         return 0
     rows = [("leaf", "differs by", "of the elements", "in the first", "in the second")]
-    show(_table([*rows, *map(_difference_row, found)]))
+    show(columns([*rows, *map(_difference_row, found)]))
     show(f"{len(found)} {'differ' if len(found) > 1 else 'differs'}\n")
     return 1
 
@@ -184,12 +184,6 @@ def _difference_row(difference: Difference) -> tuple[str, ...]:
         difference.first[:40],
         difference.second[:40],
     )
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,12 +25,13 @@ from navrl.config.compose import group_option
 from navrl.run.build import build_env
 from navrl.run.policies import SCRIPTED, build_policy, find_policy, opponent_name
 from navrl.storage.files import make_directory, write_atomically
-from navrl.storage.find import OUTPUTS
+from navrl.storage.find import OUTPUTS, ZOO, is_shipped
 from navrl.view.figure import check_viz
-from navrl.view.replay import CombatReplay, NavigationReplay
+from navrl.view.replay import CombatReplay, NavigationReplay, Replay, WorldReplay, rate_outcomes
 
 SEARCHED = 64  # episodes that --outcome searches, and that a page of navigation holds
-_REPLAYS: dict[str, type[CombatReplay] | type[NavigationReplay]] = {
+_FILES = ("acmi", "png", "mp4")  # flags
+_REPLAYS: dict[str, type[Replay]] = {  # other worlds have WorldReplay
     "CombatEnv": CombatReplay,
     "NavigationEnv": NavigationReplay,
 }
@@ -40,7 +41,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+", re.ASCII)
 _IN_TITLE = ("opponent", "shield", "env")  # groups that name the file already
 _POSITIONAL = (
     "POLICY",
-    "latest | best | a run directory | a checkpoint | scripted:<opponent or planner or random>; "
+    "latest | best | a run directory | a checkpoint | zoo:<name> | scripted:<opponent or planner or random>; "
     "default: latest",
 )
 _SETTINGS = {
@@ -57,7 +58,8 @@ _EXAMPLES = """  navrl replay                                  the newest checkp
   navrl replay latest opponent=checkpoint:best env.sim.time_limit_s=60
   navrl replay outputs/combat-ppo/<run> episode=17 --acmi --png --mp4
   navrl replay scripted:crank opponent=crank env.sim.ammunition=2
-  navrl replay scripted:greedy env=navigation_compat shield=on --outcome collision"""
+  navrl replay scripted:greedy env=navigation_compat shield=on --outcome collision
+  navrl replay scripted:random env=coverage     any world: its picture, if it has draw(), and its numbers"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,6 +89,7 @@ def replay(options: argparse.Namespace) -> None:
     pilot, setting = (
         printable(text)[:_LONGEST_TITLE] for text in (_pilot(config, state, label), setting)
     )
+    _check_outcome(options.outcome, config.env.name, kind.outcomes or rate_outcomes(env))
     played = kind(env, policy, first=options.episode, pilot=pilot, setting=setting)
     index = _first(options.outcome, played)
     path = options.output or _default_output(
@@ -95,9 +98,7 @@ def replay(options: argparse.Namespace) -> None:
     _write(options, played, index, path)
 
 
-def _write(
-    options: argparse.Namespace, played: CombatReplay | NavigationReplay, index: int, path: Path
-) -> None:
+def _write(options: argparse.Namespace, played: Replay, index: int, path: Path) -> None:
     """Write the page and the other files of one episode, and print their names."""
     seed, episode = f"seed {options.seed}", f"episode {options.episode + index}"
     show(f"{played.title}, {seed}, {episode}: {played.outcome(index)}\n")
@@ -131,38 +132,34 @@ def _with_env(policy: str, overrides: Sequence[str]) -> list[str]:
     return list(overrides)
 
 
-def _replay_of(
-    options: argparse.Namespace, config: Any
-) -> type[CombatReplay] | type[NavigationReplay]:
+def _replay_of(options: argparse.Namespace, config: Any) -> type[Replay]:
     """Return the class that replays this env, or raise ConfigError if it cannot do what the flags want."""
     env = config.env.name
-    kind = _REPLAYS.get(str(config.env._target_).rpartition(".")[2])
-    if kind is None:
-        raise ConfigError(
-            f"env '{env}' has no replay; expected air combat or drone navigation; choose another run"
-        )
-    if options.outcome not in (None, *kind.outcomes):
-        raise ConfigError(
-            f"--outcome {options.outcome}; env '{env}' has {', '.join(kind.outcomes)}"
-            f"{did_you_mean(options.outcome, kind.outcomes) or '; change --outcome'}"
-        )
-    if options.acmi and "acmi" not in kind.files:
-        raise ConfigError(
-            f"--acmi is for fights of aircraft, and env '{env}' has none; leave --acmi out"
-        )
+    kind = _REPLAYS.get(str(config.env._target_).rpartition(".")[2], WorldReplay)
+    if kind.outcomes:
+        _check_outcome(options.outcome, env, kind.outcomes)
+    for name in _FILES:
+        if getattr(options, name) and name not in kind.files:
+            what = "fights of aircraft" if name == "acmi" else "air combat and navigation"
+            raise ConfigError(f"--{name} is for {what}, and env is '{env}'; leave --{name} out")
     return kind
 
 
-def _first(wanted: str | None, played: CombatReplay | NavigationReplay) -> int:
-    """Return the index of the first episode with this outcome; `collision` means every collision_..."""
+def _check_outcome(wanted: str | None, env: str, outcomes: Sequence[str]) -> None:
+    """Raise ConfigError about an outcome that no episode of this env can have."""
+    if wanted not in (None, *outcomes):
+        raise ConfigError(
+            f"--outcome {wanted}; env '{env}' has {', '.join(outcomes) or 'none'}"
+            f"{did_you_mean(str(wanted), outcomes) or '; change --outcome'}"
+        )
+
+
+def _first(wanted: str | None, played: Replay) -> int:
+    """Return the index of the first episode with this outcome."""
     if wanted is None:
         return 0
     found = {
-        name: [
-            index
-            for index, ending in enumerate(played.endings)
-            if ending == name or ending.startswith(f"{name}_")
-        ]
+        name: [index for index, ending in enumerate(played.endings) if name in ending]
         for name in played.outcomes
     }
     if not found[wanted]:
@@ -197,8 +194,8 @@ def _pilot(config: Any, state: dict[str, Any] | None, label: str) -> str:
     """Return the name of the policy for titles."""
     if state is None:
         return label.removeprefix(SCRIPTED)
-    if state["frames"] == 0:  # imported weights
-        return Path(label).stem
+    if state["frames"] == 0 or is_shipped(label):  # 0: imported weights
+        return Path(label).stem.removeprefix(ZOO)
     name = str(config.agent._target_).rpartition(".")[2].lower()
     return f"{name} after {state['frames']:,} frames"
 
@@ -210,7 +207,7 @@ def _default_output(
     checkpoint = Path(label)
     in_run = state is not None and checkpoint.parent.name == "checkpoints"
     folder = (checkpoint.parent.parent if in_run else OUTPUTS) / "replays"
-    policy = label.removeprefix(SCRIPTED) if state is None else checkpoint.stem
+    policy = label.removeprefix(SCRIPTED) if state is None else checkpoint.stem.removeprefix(ZOO)
     # Names in a checkpoint are a stranger's: neither a folder, nor hidden, nor too long.
     name = _NOT_IN_NAMES.sub("", setting if in_run else f"{policy}-{setting}").strip(".-")
     parts = [name[:_LONGEST_NAME], f"seed{seed}", f"episode{episode}" if episode else ""]
@@ -230,7 +227,8 @@ def _parser() -> argparse.ArgumentParser:
         "--outcome",
         metavar="NAME",
         help=f"show the first such episode of {SEARCHED}: "
-        f"{' | '.join(CombatReplay.outcomes)}, or {' | '.join(NavigationReplay.outcomes)}",
+        f"{' | '.join(CombatReplay.outcomes)}, or {' | '.join(NavigationReplay.outcomes)}, or a rate "
+        "of the world such as success or no_success",
     )
     parser.add_argument(
         "--output",

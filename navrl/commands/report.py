@@ -17,6 +17,7 @@ from navrl.config.command_line import command_parser, show
 from navrl.config.stored import parse_yaml, words_of
 from navrl.loggers.format import count
 from navrl.loggers.jsonl import numbers, read_iterations
+from navrl.run.status import read_status
 from navrl.storage.files import (
     UnsafePath,
     make_directory,
@@ -38,6 +39,7 @@ _KIND = ("env", "agent")
 _NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
 _LONGEST_NAME, _LONGEST_LABEL = 100, 500  # characters
 _LARGEST_SEED = 2**64
+_OF_RUNS = ("metrics.jsonl", "status.json")  # files by which a run is known
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # by these a spreadsheet knows one
 _TABLES: dict[str, Callable[[str], bool]] = {
     "iterations.csv": lambda name: True,
@@ -76,6 +78,7 @@ def _write_report(options: argparse.Namespace) -> None:
     places = [find_place(name, OUTPUTS) for name in options.runs]
     paths = list(dict.fromkeys(path for place in places for path in _runs_in(place)))
     records = _labelled([_read(path) for path in paths])
+    _require_rows(records)
     folder = options.output or (places[0] if len(places) == 1 else Path()) / "report"
     if not folder.absolute().parent.is_dir():
         raise ConfigError(
@@ -88,7 +91,7 @@ def _write_report(options: argparse.Namespace) -> None:
     envs = " and ".join(dict.fromkeys(record.env for record in records))
     agents = " and ".join(dict.fromkeys(record.agent for record in records))
     number = f"{len(runs)} runs of " if len(runs) > 1 else ""
-    frames = max(row["frames"] for run in runs for row in run.rows)
+    frames = max(run.frames for run in runs)
     data = report(
         runs,
         title=f"{number}{envs} with {agents}",
@@ -105,10 +108,15 @@ def _write_report(options: argparse.Namespace) -> None:
 
 
 def _runs_in(place: Path) -> list[Path]:
-    """Return the run at that place, or all runs below it."""
-    if (place / "metrics.jsonl").is_file():
+    """Return the run at that place, or all runs below it; one that failed at once has no metrics."""
+    if any((place / name).is_file() for name in _OF_RUNS):
         return [place]
-    found = {file.parent for depth in _DEPTHS for file in place.glob(f"{depth}/metrics.jsonl")}
+    found = {
+        file.parent
+        for depth in _DEPTHS
+        for name in _OF_RUNS
+        for file in place.glob(f"{depth}/{name}")
+    }
     if not found:
         raise ConfigError(
             f"{place} holds no metrics.jsonl; expected a run, or a folder with runs; name another"
@@ -119,11 +127,8 @@ def _runs_in(place: Path) -> list[Path]:
 
 def _read(path: Path) -> _Record:
     """Read a run; late metrics join the row of their iteration."""
-    rows = read_iterations(path / "metrics.jsonl")
-    if not rows:
-        raise ConfigError(
-            f"{path} has logged nothing yet; expected an iteration or more; leave it out"
-        )
+    log = path / "metrics.jsonl"
+    rows = read_iterations(log) if log.exists() else []
     try:
         described = path / "config.yaml"
         config: Any = parse_yaml(read_text(described), described)
@@ -132,10 +137,12 @@ def _read(path: Path) -> _Record:
             name=str(path),
             label="",
             seed=_seed(seed),
-            state=_word(_object(path / "status.json").get("state", "unknown")),
-            objective=_word(env["objective"]),
+            state=_state(read_status(path)),
+            objective=_word(env.get("objective", "return")),
             rows=rows,
-            summary=numbers(_object(path / "summary.json")),
+            summary=numbers(
+                _object(summary) if (summary := path / "summary.json").exists() else {}
+            ),
         )
         words = path / "overrides.yaml"
         overrides = words_of(read_text(words), words)
@@ -148,6 +155,23 @@ def _read(path: Path) -> _Record:
             f"{path} is not described by its config.yaml and overrides.yaml ({reason}); "
             "expected a run of navrl; leave it out"
         ) from error
+
+
+def _state(status: Mapping[str, Any]) -> str:
+    """Return the state of a run, and why it failed."""
+    state, reason = _word(status.get("state", "unknown")), str(status.get("reason", ""))
+    return f"{state}: {printable(reason)}"[:_LONGEST_LABEL] if state == "failed" else state
+
+
+def _require_rows(records: Sequence[_Record]) -> None:
+    """Raise ConfigError if no run has logged anything."""
+    if not any(record.run.rows for record in records):
+        first = records[0]
+        others = f", and so have {len(records) - 1} others" if len(records) > 1 else ""
+        raise ConfigError(
+            f"{first.path} has logged nothing yet ({first.run.state}){others}; expected an iteration or "
+            "more; name another run"
+        )
 
 
 def _word(found: object) -> str:

@@ -1,9 +1,10 @@
-"""`navrl tournament`: let every scripted pilot play every other, and print results and ratings."""
+"""`navrl tournament`: let every pilot, scripted or trained, play every other; print results and ratings."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,26 +13,34 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.config.checks import ConfigError, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, take_words
-from navrl.config.compose import build, compose, group_option
+from navrl.config.compose import build, compose, group_option, group_options
 from navrl.envs.combat.match import play_both_ways
 from navrl.envs.combat.opponents.base import Pilot
+from navrl.envs.combat.opponents.frozen import Frozen
 from navrl.envs.core import random
 from navrl.loggers.format import duration
-from navrl.run.build import combat_params
+from navrl.run.build import combat_params, install_policy
 from navrl.run.device import pick_device, prepare_process
 from navrl.run.policies import scripted_option
 from navrl.selfplay.payoff import Payoff
 from navrl.selfplay.ratings import Rating, bradley_terry
+from navrl.storage.checkpoint import BEST, LATEST
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
+from navrl.storage.find import OUTPUTS, ZOO, CheckpointNotFound, find
 from navrl.view.matrix import svg
 
 _SETTINGS = {
-    "pilots": Setting((), "names in conf/opponent: crank,phase2; default: all of opponent=scripts"),
+    "pilots": Setting(
+        (),
+        "names in conf/opponent, and policies as for navrl evaluate: crank,latest; default: "
+        "all of opponent=scripts",
+    ),
     "num_episodes": Setting(1000, "of each pair, half of them with seats exchanged; default: 1000"),
     "seed": Setting(1_000_003, "of the episodes, as for navrl evaluate; default: 1000003"),
 }
@@ -42,6 +51,7 @@ _OVERRIDES = (
 )
 _EXAMPLES = """  navrl tournament
   navrl tournament pilots=crank,phase2,phase3 num_episodes=200
+  navrl tournament pilots=crank,latest,outputs/combat-ppo/20261120-101500-a1b2
   navrl tournament --markdown table.md --svg table.svg --json table.json
   navrl tournament scenario=game28 env.sim.channels=2
   navrl tournament pilots=crank,phase3 variants.rash=crank variants.rash.fire_fraction=[1.4,1.5]"""
@@ -81,12 +91,15 @@ def tournament(options: argparse.Namespace) -> None:
     pilots = _pilots(options)
     for pilot in pilots.values():
         pilot.prepare(params, device)
+        if isinstance(pilot, Frozen):
+            install_policy(pilot, params, device, compile_mode="off", option="pilots")
     key = _episode_keys(options.seed, options.num_episodes, device)
     pairs, results = list(itertools.combinations(pilots, 2)), []
     try:
-        for row, column in _with_progress(pairs):
-            ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
-            results.append(_result(row, column, ends))
+        with set_exploration_type(ExplorationType.DETERMINISTIC):  # of trained policies
+            for row, column in _with_progress(pairs):
+                ends = play_both_ways(params, scenario, (pilots[row], pilots[column]), key)
+                results.append(_result(row, column, ends))
     except KeyboardInterrupt as stop:
         if results:  # hours, perhaps; the files are for whole tables
             met = [name for name in pilots if any(name in result[:2] for result in results)]
@@ -217,12 +230,35 @@ def _pilots(options: argparse.Namespace) -> dict[str, Pilot]:
             f"the pilots are {', '.join(everybody)}; expected two or more different names; change pilots "
             "or variants"
         )
-    pilots = {name: build(scripted_option("opponent", name)) for name in names}
+    pilots = {name: _pilot(name) for name in names}
     for name, (pilot, *changes) in options.variants.items():
         scripted_option("opponent", pilot)
         overrides = [f"opponent={pilot}", *(f"opponent.{change}" for change in changes)]
         pilots[name] = build(compose("train", overrides).opponent)
     return pilots
+
+
+def _pilot(name: str) -> Pilot:
+    """Build a script by its name, or the pilot of a trained policy, which gets its policy later."""
+    if name in group_options("opponent"):
+        option = scripted_option("opponent", name)
+    else:
+        _require_policy(name)
+        option = group_option("opponent", "checkpoint")
+        option.checkpoint = name
+    pilot: Pilot = build(option)
+    return pilot
+
+
+def _require_policy(name: str) -> None:
+    """Raise unless a checkpoint is found by this name; it may be meant for that of a script."""
+    try:
+        find(name, OUTPUTS)
+    except CheckpointNotFound as error:
+        is_path = name in (LATEST, BEST) or name.startswith(ZOO) or os.sep in name
+        if not is_path:
+            scripted_option("opponent", name)  # raises, and names the scripts
+        raise ConfigError(f"pilots: {error}; change pilots") from error
 
 
 def _variants(words: Sequence[str]) -> dict[str, list[str]]:
@@ -253,7 +289,7 @@ def _check(options: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "tournament",
-        "Let every scripted pilot play every other, and print results and ratings.",
+        "Let every pilot, scripted or trained, play every other, and print results and ratings.",
         _EXAMPLES,
         settings=_SETTINGS,
         overrides=_OVERRIDES,

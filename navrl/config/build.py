@@ -6,7 +6,6 @@ import functools
 import importlib
 import inspect
 import os
-import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,10 +18,15 @@ _SIMULATION = frozenset({"agents", "curriculum", "envs", "selfplay"})
 # A configuration that came with a checkpoint may not build these: somebody else may have written it.
 _RECORDING = frozenset({"collectors", "loggers", "storage"})
 OPTIONS = "options"  # of a world from elsewhere, which may read any file that a text in them names
-# Classes that read a file, or navrl.run.build for them, and the argument that names it.
-READ_BY = {"UserMap": "path", "Frozen": "checkpoint"}
-READ_BY |= dict.fromkeys(("GymEnv", "PettingZooEnv", "VmasTeamEnv"), OPTIONS)
+# Classes that read a file, or navrl.run.build for them, and the arguments that name it.
+READ_BY: dict[str, tuple[str, ...]] = {"UserMap": ("path",), "Frozen": ("checkpoint",)}
+READ_BY |= dict.fromkeys(("GymEnv", "PettingZooEnv", "VmasTeamEnv"), (OPTIONS,))
+# A class of TorchRL may import what any text in its options names; other packages need plugins=.
+FACTORY = "factory"
+READ_BY |= {"TorchRLEnv": (FACTORY, OPTIONS)}
 _LISTS = (Sequence, tuple, list)
+_UNIONS = (typing.Union, type(int | None))
+_STRUCTURES = (Mapping, Callable)
 _SCALARS = frozenset({int, float, bool, str, type(None)})
 
 
@@ -69,27 +73,28 @@ def files_read_by(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from files_read_by(item, f"{path}.{index}")
     if not isinstance(value, Mapping):
         return
-    argument = READ_BY.get(str(value.get("_target_")).rpartition(".")[2])
-    if argument is not None and value.get(argument) is not None:
-        for key, item in leaves(value[argument], f"{path}.{argument}".lstrip(".")):
-            if argument != OPTIONS or _names_a_file(item):
+    arguments = READ_BY.get(str(value.get("_target_")).rpartition(".")[2], ())
+    imports = str(value.get(FACTORY)).startswith("torchrl.")
+    for argument in arguments:
+        for key, item in leaves(value.get(argument), f"{path}.{argument}".lstrip(".")):
+            if argument not in (OPTIONS, FACTORY) or _names_a_file(item, any_text=imports):
                 yield key, str(item)
     for name, item in value.items():
         yield from files_read_by(item, f"{path}.{name}")
 
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every value below `value` that is no mapping or list, with its key."""
+    """Yield every value below `value` that is no mapping, list or null, with its key."""
     if isinstance(value, Mapping | list):
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         for name, item in items:
             yield from leaves(item, f"{path}.{name}")
-    else:
+    elif value is not None:
         yield path, value
 
 
-def _names_a_file(value: Any) -> bool:
-    return isinstance(value, str) and (os.sep in value or os.path.lexists(value))
+def _names_a_file(value: Any, *, any_text: bool) -> bool:
+    return isinstance(value, str) and (any_text or os.sep in value or os.path.lexists(value))
 
 
 def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
@@ -101,9 +106,8 @@ def _locate(name: str, path: str, from_checkpoint: bool) -> Callable[..., Any]:
     allowed = _SIMULATION if from_checkpoint else _SIMULATION | _RECORDING
     if root != "navrl" or package not in allowed:
         source = "a checkpoint's configuration" if from_checkpoint else "a configuration"
-        no_plugin = {"navrl", *sys.stdlib_module_names}  # os.system is no part of anybody's package
-        trust = "" if root in no_plugin else f"; if you trust that package, add plugins=[{root}]"
-        raise ConfigError(f"'{path}' names '{name}', which {source} may not build{trust}")
+        refused = f"'{path}' names '{name}', which {source} may not build"
+        raise ConfigError(f"{refused}{plugins.advice(root)}")
     other_version = (
         f"'{path}' names '{name}', which this version of navrl does not have: the run was saved by another "
         "version; use that version, or train again"
@@ -175,12 +179,28 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any], pat
         key, value, hint = f"{path}.{name}", arguments[name], hints[name]
         if typing.get_origin(hint) not in _LISTS:
             _check_scalar(key, value, typing.get_args(hint) or (hint,))
+            _check_structure(key, value, hint)
             continue
         if not isinstance(value, (list, tuple)):
             raise ConfigError(f"'{key}' must be a list such as [1, 2], but got {value!r}")
         accepted = tuple(kind for kind in typing.get_args(hint) if kind is not Ellipsis)
         for index, item in enumerate(value):
             _check_scalar(f"{key}[{index}]", item, accepted)
+
+
+def _check_structure(key: str, value: Any, hint: Any) -> None:
+    """Refuse a number or a text where the function takes only mappings, functions or objects."""
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+    homes = [typing.get_origin(kind) or kind for kind in kinds if kind is not type(None)]
+    if homes == [Mapping] and isinstance(value, Mapping) and typing.get_args(hint):
+        for name, item in value.items():
+            _check_structure(f"{key}.{name}", item, typing.get_args(hint)[1])
+    objects = all(home in _STRUCTURES or is_ours(getattr(home, "__module__", "")) for home in homes)
+    if homes and objects and type(value) in (int, float, bool, str):
+        expected = "a mapping" if homes == [Mapping] else "a group of options"
+        raise ConfigError(
+            f"'{key}' must be {expected}, but got {value!r}; see conf/ for what it holds"
+        )
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

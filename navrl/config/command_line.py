@@ -35,6 +35,13 @@ def show(text: str) -> None:
     sys.stdout.write("\n".join(map(printable, text.split("\n"))))
 
 
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines of text, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join(lines) + "\n"
+
+
 def command_parser(
     command: str,
     description: str,

@@ -122,6 +122,8 @@ def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
             return hydra.compose(config_name, list(overrides), return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explain(error, config_name, overrides)) from error
+    except (TypeError, ValueError) as error:  # Hydra's about a group that is no name
+        raise ConfigError(_no_name(overrides) or one_line(error)) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"Cannot read a YAML file: {one_line(error)}") from error
     except (RecursionError, MemoryError) as error:
@@ -129,6 +131,16 @@ def compose_all(config_name: str, overrides: Sequence[str]) -> DictConfig:
             "Cannot compose the configuration: a YAML file is nested too deeply or too large; expected files "
             "like those in conf/; change those of --config-dir or NAVRL_CONF"
         ) from error
+
+
+def _no_name(overrides: Sequence[str]) -> str:
+    """Return a sentence about the first group whose choice is no name, or nothing."""
+    for each in _parsed(overrides):
+        key, value = str(each.key_or_group), each.value()
+        if not isinstance(value, str) and "." not in key and group_options(key):
+            known = ", ".join(group_options(key))
+            return f"{key} = {'null' if value is None else value}; expected one of {known}; change {key}"
+    return ""
 
 
 def overridden(config: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
@@ -197,6 +209,11 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -
         group, _, option = str(error.missing_cfg_file).rpartition("/")
         options = [str(name) for name in error.options or ()]
         known = f"; available: {', '.join(options)}" if options else ""
+        if group == "reward" and not any(word.startswith("reward=") for word in overrides):
+            return (
+                f"env={option} has no reward of its name; expected conf/reward/{option}.yaml beside "
+                f"conf/env/{option}.yaml; add that file, or choose reward=..."
+            )
         return f"Unknown {group or 'config'} '{option}'{known}{did_you_mean(option, options)}"
     refused = re.search(r"Could not override '([^']+)'", str(error))
     if refused:  # the cause knows what is missing inside of a value such as {a:1}

@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 # Words that commands take instead of a path.
-_NAMES = re.compile(r"latest|best|auto|\?\?\?|-.*|scripted:.*", re.DOTALL)
+_NAMES = re.compile(r"latest|best|auto|\?\?\?|-.*|scripted:.*|zoo:.*", re.DOTALL)
 
 
 def override(key: str, value: str | Path | Sequence[str]) -> str:

@@ -11,6 +11,7 @@ _MODULES = {
     "NavigationEnv": "navrl.envs.navigation.env",
     "PettingZooEnv": "navrl.envs.external.pettingzoo",
     "SharedReward": "navrl.envs.core.rewards",
+    "TorchRLEnv": "navrl.envs.external.torchrl",
     "VmasTeamEnv": "navrl.envs.external.vmas",
     "WeightedReward": "navrl.envs.core.rewards",
 }

@@ -9,8 +9,9 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.data import Bounded, Composite, MultiCategorical, TensorSpec
 
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, require
 
+_ROUNDING = 1e-5  # of other libraries, in parts of the interval
 MASK = "action_mask"  # true where a choice is allowed
 
 
@@ -57,6 +58,30 @@ def action_space(spec: TensorSpec) -> Any:
 
 def actions(values: Any, spec: TensorSpec) -> Tensor:
     """Return actions of other libraries as the spec has them: within bounds, binary columns rounded."""
-    found = torch.as_tensor(np.asarray(values), dtype=spec.dtype, device=spec.device)
-    found = found.reshape(spec.shape)
-    return spec.project(found) if isinstance(spec, Bounded) else found
+    given = np.asarray(values)
+    fits = given.size == spec.shape.numel() and given.dtype.kind in "biuf"
+    require(
+        fits, "the action", f"an array of {given.dtype} and shape {given.shape}", _expected(spec)
+    )
+    exact = torch.as_tensor(given, device=spec.device).reshape(spec.shape)
+    found = exact.to(spec.dtype)
+    if isinstance(spec, Bounded):
+        inside = found.clamp(spec.low, spec.high)
+        fitting = (found - inside).abs() <= _ROUNDING * (spec.high - spec.low)  # which NaN is not
+    else:
+        inside, fitting = found, (exact == found) & (found >= 0) & (found < spec.nvec)
+    if not bool(fitting.all()):
+        wrong = exact[~fitting][0].item()
+        raise ConfigError(f"the action has {wrong:g}; expected {_expected(spec)}")
+    return spec.project(inside) if isinstance(spec, Bounded) else found
+
+
+def _expected(spec: TensorSpec) -> str:
+    """Return what the action of every agent may be, in words."""
+    if isinstance(spec, Bounded):
+        low, high = (
+            bound.reshape(-1, bound.shape[-1])[0].tolist() for bound in (spec.low, spec.high)
+        )
+        return f"numbers of shape {tuple(spec.shape)} from {low} to {high}"
+    choices = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist()
+    return f"choices of shape {tuple(spec.shape)}, from 0 and below {choices}"

@@ -119,6 +119,7 @@ class _Fence:
         self._sink = sink
         self._loud = loud
         self._failures = 0
+        self._last = ""  # of the failures
 
     def call(self, action: Callable[[Logger], Any]) -> Any:
         try:
@@ -132,17 +133,18 @@ class _Fence:
 
     def report(self) -> None:
         if self._failures > 1:
-            _LOG.warning("%s failed %d times in this run", self.name, self._failures)
+            text = "%s failed %d times in this run, at last: %s"
+            _LOG.warning(text, self.name, self._failures, self._last)
             self._failures = 0
 
     def _warn(self, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}"
+        self._last = f"{type(error).__name__}: {error}"
         if self._loud:
             # the record of the run: report failures 1, 2, 4, 8, ...
             if self._failures & (self._failures - 1) == 0:
-                _LOG.error("%s CANNOT BE WRITTEN, the run goes on: %s", self.name, text)
+                _LOG.error("%s CANNOT BE WRITTEN, the run goes on: %s", self.name, self._last)
         elif self._failures == 1:
-            _LOG.warning("%s failed, the run goes on without it: %s", self.name, text)
+            _LOG.warning("%s failed, the run goes on without it: %s", self.name, self._last)
 
 
 def _open_mirror(

@@ -65,6 +65,11 @@ class JsonlLogger(NullLogger):
         """Write the file anew, with all its rows, if it was deleted or replaced."""
         if is_at(self.path, self._file):
             return
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(
+                f"the folder {self.path.parent} is gone; the next checkpoint makes it again, and the records "
+                "wait for it"
+            )
         with open(self._file, "rb", closefd=False) as deleted:
             deleted.seek(0)
             write_atomically(self.path, deleted.read())

@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,21 +21,26 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from navrl.config.build import is_ours
 from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import build, from_json, group_option
+from navrl.config.plugins import allowed
 from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy, LessonEnv
 from navrl.curriculum.gate import means
 from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
+from navrl.envs.core.calls import message_of, users_place
+from navrl.envs.core.env import BatchedEnv
 from navrl.envs.core.random import plain_seed
+from navrl.envs.core.validation import check_step
 from navrl.loggers.console import resolve_style
 from navrl.run.device import enough_memory, is_out_of_memory, pick_device, prepare_process
 from navrl.run.episodes import play
 from navrl.run.stored_files import require_no_files
 from navrl.run.transfer import initialise
 from navrl.storage.checkpoint import load_policy_state
-from navrl.storage.find import OUTPUTS, find
+from navrl.storage.find import OUTPUTS, find, is_shipped
 from navrl.storage.schema import TENSOR, Having, Named, check, check_finite, check_fits, loading
 
 if TYPE_CHECKING:
@@ -42,6 +48,8 @@ if TYPE_CHECKING:
 
 
 _NETWORKS = ("policy", "critic")
+_COMBAT = "navrl.envs.CombatEnv"
+_CHECKPOINT = "opponent.checkpoint"
 # Errors of an object where one of another kind is expected.
 _WRONG_KIND = (AttributeError, TypeError, LookupError, ArithmeticError, RuntimeError)
 
@@ -140,7 +148,7 @@ def build_env(
         cfg = cfg.copy()
         with open_dict(cfg):
             cfg.compile = compile_mode
-    env: Env = _made(
+    env: Any = _made(
         "env",
         cfg,
         from_checkpoint=from_checkpoint,
@@ -149,8 +157,30 @@ def build_env(
         seed=seed,
         first_env_id=first_env_id,
     )
+    _check_kind(env)
     install_opponent(env)
-    return env
+    users = allowed() or not is_ours(type(env).__module__)
+    if users and isinstance(env, BatchedEnv):  # ours alone are held by tests
+        for sentence in check_step(env):
+            warnings.warn(sentence, stacklevel=2)
+    found: Env = env
+    return found
+
+
+def _check_kind(env: Any) -> None:
+    """Raise ConfigError unless the env is one that navrl can train."""
+    kind = f"{type(env).__module__}.{type(env).__qualname__}"
+    if hasattr(env, "episode_keys"):
+        return
+    if isinstance(env, BatchedEnv):
+        raise ConfigError(
+            f"{kind}.__init__ does not call super().__init__(**options); expected it, with reward, sim and "
+            f"all other options; change {kind}.__init__, or leave it out and read self.params"
+        )
+    raise ConfigError(
+        f"env._target_ = {kind} is no world; expected a subclass of navrl.envs.core.env.BatchedEnv, or "
+        "env=torchrl for an env of TorchRL; change env._target_"
+    )
 
 
 def build_agent(
@@ -227,39 +257,49 @@ def combat_params(cfg: DictConfig) -> CombatParams:
 def resolve_opponent(cfg: DictConfig) -> None:
     """Replace the checkpoint of an opponent by its file: "latest" changes as soon as this run saves."""
     reference = OmegaConf.select(cfg, "opponent.checkpoint")
-    if reference is not None:
-        with _errors_of_opponent(reference):
-            cfg.opponent.checkpoint = str(find(str(reference), OUTPUTS))
+    if reference is None or is_shipped(str(reference)):  # whose path is another on every machine
+        return
+    with _errors_of_policy(_CHECKPOINT, reference):
+        cfg.opponent.checkpoint = str(find(str(reference), OUTPUTS))
 
 
 def install_opponent(env: Env) -> None:
     """Give an opponent that is a checkpoint its policy, which observes and acts as it was trained to."""
-    if not (isinstance(env, CombatEnv) and isinstance(env.opponent, Frozen)):
-        return
-    opponent = env.opponent
-    with _errors_of_opponent(opponent.checkpoint), torch.random.fork_rng(devices=[]):
+    if isinstance(env, CombatEnv) and isinstance(env.opponent, Frozen):
+        install_policy(env.opponent, env.params, env.device, env.compile_mode)
+
+
+def install_policy(
+    opponent: Frozen,
+    params: CombatParams,
+    device: torch.device,
+    compile_mode: str | bool,
+    option: str = _CHECKPOINT,
+) -> None:
+    """Give a pilot that is a checkpoint its policy; `option` named it."""
+    with _errors_of_policy(option, opponent.checkpoint), torch.random.fork_rng(devices=[]):
         path = find(opponent.checkpoint, OUTPUTS)
         state = load_policy_state(path)
         cfg = from_json(state["config"])
-        if cfg.env.name != env.name:
-            raise ConfigError(f"it is a run of env={cfg.env.name}, not {env.name}")
-        if cfg.env.team_size != env.team_size:
+        if cfg.env.get("_target_") != _COMBAT:
+            raise ConfigError(f"it is a run of env={cfg.env.name}, not combat")
+        if cfg.env.team_size != params.team_size:
             raise ConfigError(
-                f"it plays {cfg.env.name} with {cfg.env.team_size} a side; expected {env.name} "
-                f"with {env.team_size}"
+                f"it plays combat with {cfg.env.team_size} a side; expected combat "
+                f"with {params.team_size}"
             )
         with open_dict(cfg):
             cfg.opponent = group_option("opponent", "straight")  # specs need an env with any
-            cfg.device = str(env.device)
+            cfg.device = str(device)
         require_no_files(cfg)
         own_env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
         policy: Any = load_policy(cfg, state, own_env, str(path))
         adapter = PolicyAdapter(
             observation=build(cfg.env.observation, from_checkpoint=True),
             action=build(cfg.env.action, from_checkpoint=True),
-            compile_mode=env.compile_mode,
+            compile_mode=compile_mode,
         )
-        adapter.prepare(env.params, env.device)
+        adapter.prepare(params, device)
         opponent.install(policy.requires_grad_(False), adapter)
 
 
@@ -276,8 +316,13 @@ def _made(part: str, cfg: DictConfig, *, from_checkpoint: bool, **arguments: Any
         make = build(cfg[part], from_checkpoint=from_checkpoint)
         _check_arguments(part, make, arguments, from_checkpoint)
         return make(**arguments)
-    except _WRONG_KIND as error:
-        if not from_checkpoint or is_out_of_memory(error):
+    except (*_WRONG_KIND, ValueError) as error:
+        place = users_place(error)
+        if place is not None and not isinstance(error, ConfigError):
+            raise ConfigError(
+                f"{part} cannot be built: {type(error).__name__}: {message_of(error)}; change {place}"
+            ) from error
+        if not from_checkpoint or not isinstance(error, _WRONG_KIND) or is_out_of_memory(error):
             raise
         raise ConfigError(
             f"the configuration cannot be used: its {part} cannot be built ({type(error).__name__}: "
@@ -302,14 +347,12 @@ def _check_arguments(
 
 
 @contextlib.contextmanager
-def _errors_of_opponent(reference: str) -> Iterator[None]:
-    """Name the option in errors about the checkpoint of an opponent."""
+def _errors_of_policy(option: str, reference: str) -> Iterator[None]:
+    """Name the option in errors about the checkpoint of a pilot."""
     try:
         yield
     except (ValueError, OSError) as error:
-        raise ConfigError(
-            f"opponent.checkpoint = {reference}: {error}; change opponent.checkpoint"
-        ) from error
+        raise ConfigError(f"{option} = {reference}: {error}; change {option}") from error
 
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -10,8 +12,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
+from navrl.config.checks import ConfigError
 from navrl.contracts import Env, Policy
 from navrl.run.intervals import Interval, mean_interval, wilson
+
+_LONGEST = 100_000  # steps of an episode; evaluations wait for its end
 
 
 @torch.no_grad()
@@ -21,8 +26,10 @@ def play(env: Env, policy: Policy, *, deterministic: bool) -> dict[str, list[flo
     tensordict = env.reset()
     ends = torch.zeros_like(tensordict.get("episode"))
     running = torch.ones_like(tensordict.get("done"))
+    steps = itertools.count(1)
     with set_exploration_type(mode):
         while bool(running.any()):
+            _require_end(env, next(steps))
             stepped, tensordict = env.step_and_maybe_reset(policy(tensordict))
             ended = stepped.get(("next", "done")) & running
             ends = torch.where(ended, stepped.get(("next", "episode")), ends)
@@ -31,12 +38,24 @@ def play(env: Env, policy: Policy, *, deterministic: bool) -> dict[str, list[flo
     return dict(zip(env.episode_keys, rows, strict=True))
 
 
+def _require_end(env: Env, steps: int) -> None:
+    """Raise ConfigError once an episode is longer than any that is meant."""
+    if steps > _LONGEST:
+        raise ConfigError(
+            f"an episode of env={env.name} goes on after {_LONGEST} steps; expected an end by judge(state) "
+            "or by env.horizon; change one of them"
+        )
+
+
 def summarise(
     ends: Mapping[str, list[float]],
     rates: Sequence[str],
     counted_when: Mapping[str, str] = MappingProxyType({}),
+    shares: Sequence[str] = (),
 ) -> dict[str, Interval]:
     """Return means with 95 % intervals: Wilson's for the named rates, else Student's t.
+
+    Shares are within [0, 1]; what was never negative, but for returns, has no negative bound either.
 
     A statistic in `counted_when` is averaged over the episodes in which the rate named there is 1.
     """
@@ -53,7 +72,8 @@ def summarise(
             counted = [value for value, rate in zip(values, happened, strict=True) if rate]
         interval = mean_interval(counted)
         signed = name == "return" or name.startswith("reward_") or min(values, default=0.0) < 0.0
-        found[name] = interval if signed else interval.above_zero()
+        least = 0.0 if name in shares or not signed else -math.inf
+        found[name] = interval.within(least, 1.0 if name in shares else math.inf)
     return found
 
 

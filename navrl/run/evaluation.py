@@ -80,7 +80,7 @@ def measure(
     with contextlib.closing(env), torch.random.fork_rng(devices):
         torch.manual_seed(seed)  # of policies that draw even where others take the best
         ends = play(env, policy, deterministic=True)
-    summary = summarise(ends, env.rate_names, env.counted_when)
+    summary = summarise(ends, env.rate_names, env.counted_when, env.share_names)
     found = {f"eval/{name}": interval.mean for name, interval in summary.items() if interval.n}
     objective = summary[env.objective]
     name = f"eval/{env.objective}"

@@ -22,9 +22,9 @@ class Interval(NamedTuple):
     high: float
     n: int
 
-    def above_zero(self) -> Interval:
-        """The same of what cannot be negative: Student's interval does not know that."""
-        return self._replace(low=max(self.low, 0.0))
+    def within(self, least: float, most: float) -> Interval:
+        """Return the interval cut to these bounds, which Student's formula does not know."""
+        return self._replace(low=max(self.low, least), high=min(self.high, most))
 
 
 def wilson(successes: float, n: int, z: float = 1.96) -> Interval:

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,8 +140,13 @@ class Plan(NamedTuple):
 
 
 @contextlib.contextmanager
-def plan_run(cfg: DictConfig) -> Iterator[Plan | None]:
-    """Plan this command's run, which is locked while open; None if resume=auto finds it complete."""
+def plan_run(
+    cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None
+) -> Iterator[Plan | None]:
+    """Plan this command's run, which is locked while open; None if resume=auto finds it complete.
+
+    `begun` is called with its directory.
+    """
     started = time.monotonic()
     compilations.clear()  # of an earlier job in this process
     require_flag("profile", cfg.profile)
@@ -167,8 +172,10 @@ def plan_run(cfg: DictConfig) -> Iterator[Plan | None]:
             sys.stdout.write(
                 f"{complete}\n{messages.unmeasured(lock.path, repeated(cfg, choices))}"
             )
+            begun(lock.path)
             yield None
             return
+        begun(lock.path)
         origin = str(checkpoint or "nothing")
         yield Plan(cfg, choices, lock, overrides, saved, origin, *progress, started)
 

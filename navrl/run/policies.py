@@ -1,4 +1,4 @@
-"""Policies by name, as commands take them: latest, best, a run, a checkpoint or scripted:<name>."""
+"""Policies by name, as commands take them: latest, best, a run, a checkpoint, zoo:<name>, scripted:<name>."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from navrl.run.evaluation import evaluation_config
 from navrl.run.intervals import Interval
 from navrl.run.stored_files import files_read, files_typed, repeated, require_typed
 from navrl.storage.checkpoint import BEST, LATEST, load_policy_state
-from navrl.storage.find import OUTPUTS, find
+from navrl.storage.find import OUTPUTS, find, is_shipped
 
 SCRIPTED = "scripted:"
 _CHECKPOINT = "opponent.checkpoint"
@@ -59,7 +59,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
         label, (config, choices) = name, _composed(overrides)
     else:
         path = _find(name)
-        state, label = load_policy_state(path), str(path)
+        state, label = load_policy_state(path), name if is_shipped(name) else str(path)
         own, typed = from_json(state["config"]), files_typed(overrides)
         if envs:
             config, choices = _composed(overrides)
@@ -126,7 +126,7 @@ def measure_policy(
             policy = build_policy(name, setup.config, setup.state, env)
             torch.manual_seed(seed)
             ends = play(env, policy, deterministic=deterministic)
-    metrics = summarise(ends, env.rate_names, env.counted_when)
+    metrics = summarise(ends, env.rate_names, env.counted_when, env.share_names)
     return Measured(metrics, setup, opponent_name(setup.config, setup.choices))
 
 

@@ -18,7 +18,7 @@ from navrl.config.compose import group_option, groups_and_values, to_plain
 from navrl.config.quoting import override, shell_line
 from navrl.config.stored import LOCAL
 from navrl.storage.checkpoint import BEST, LATEST
-from navrl.storage.find import OUTPUTS
+from navrl.storage.find import OUTPUTS, is_shipped
 
 
 class Repeated(NamedTuple):
@@ -32,10 +32,15 @@ NO_FILES = Repeated()
 
 
 def files_read(config: Any) -> dict[str, str]:
-    """Return every file that building the configuration would read, with the key that names it."""
+    """Return every file that building the configuration would read, with the key that names it.
+
+    A policy that comes with navrl is none: everybody has it, and nobody else wrote it.
+    """
     plain = {key: to_plain(config[key], resolve=True) for key in config if key not in LOCAL}
     found: dict[str, str] = {}
     for key, file in files_read_by(plain):
+        if is_shipped(file):
+            continue
         known = found.setdefault(file, key)
         if key.count(".") < known.count("."):  # env.worlds is ${world}
             found[file] = key
@@ -45,7 +50,7 @@ def files_read(config: Any) -> dict[str, str]:
 def files_typed(overrides: Sequence[str]) -> list[str]:
     """Return the files that options of navrl train name, themselves or by an option of conf/."""
     groups, values = groups_and_values(overrides)
-    arguments = set(READ_BY.values())
+    arguments = {argument for each in READ_BY.values() for argument in each}
     named = [(key, value) for key, value in values.items() if arguments & set(key.split("."))]
     typed = [str(item) for key, value in named for _, item in leaves(value, key)]
     for group, name in groups.items():

@@ -16,6 +16,8 @@ from navrl.storage.find import OUTPUTS, find
 from navrl.storage.schema import check_finite
 
 _NORMALISER = re.compile(r"(^|\.)normalisers\.")
+_VARIANCE = re.compile(r"(^|\.)normalisers\.\w+\.variance$")
+_LEAST_VARIANCE = 1e-6  # of a feature that has been seen to vary
 _MOST_NAMED = 4
 
 
@@ -54,7 +56,11 @@ def initialise(agent: Agent, reference: str, *, normalisers: bool) -> str:
 
 @torch.no_grad()
 def _copy(network: Any, found: Mapping[str, Tensor], normalisers: bool) -> Taken:
-    """Copy every tensor with the name and the shape of one of the network's."""
+    """Copy every tensor with the name and the shape of one of the network's.
+
+    Features that never varied where the normaliser was made keep a scale of one. Over a deviation of zero any
+    other value would be as far off as the normaliser clips.
+    """
     taken = Taken([], {})
     for name, own in network.state_dict().items():
         if not normalisers and _NORMALISER.search(name):
@@ -65,6 +71,8 @@ def _copy(network: Any, found: Mapping[str, Tensor], normalisers: bool) -> Taken
             taken.left[name] = f"{tuple(found[name].shape)} for {tuple(own.shape)}"
         else:
             own.copy_(found[name])  # of the network: a state_dict shares its memory
+            if _VARIANCE.search(name):
+                own.masked_fill_(own < _LEAST_VARIANCE, 1.0)
             taken.names.append(name)
     return taken
 

@@ -1,4 +1,7 @@
-"""Find a checkpoint by `latest`, `best`, a run or a file; all but a named file are read and checked."""
+"""Find a checkpoint by `latest`, `best`, a run, a file or zoo:<name>.
+
+All but a named file and the policies that come with navrl are read and checked.
+"""
 
 import difflib
 import os
@@ -6,10 +9,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from navrl.config.checks import did_you_mean
 from navrl.storage.checkpoint import BEST, LATEST, CheckpointInfo, checkpoint_files, verify_or_warn
 
 # Of this working directory; runs go there unless hydra.run.dir says otherwise.
 OUTPUTS = Path("outputs")
+ZOO = "zoo:"  # before the name of a policy that comes with navrl
+ZOO_FOLDER = Path(__file__).resolve().parents[1] / "zoo"
 _FOLDER = "checkpoints"
 # outputs/<run>, <env>-<agent>/<run>, and sweeps
 _DEPTHS = ("*", "*/*", "*/*/*")
@@ -22,10 +28,12 @@ class CheckpointNotFound(FileNotFoundError):  # noqa: N818 (like FileNotFound)
 
 
 def find(reference: str, outputs: Path) -> Path:
-    """Return the checkpoint meant by `latest`, `best`, a run, a checkpoints directory or a file.
+    """Return the checkpoint meant by `latest`, `best`, a run, a checkpoints directory, a file or zoo:<name>.
 
     A path may be relative to `outputs`; `<run>/checkpoints/best` is the best one of that run.
     """
+    if reference.startswith(ZOO):
+        return find_shipped(reference.removeprefix(ZOO))
     if reference in (LATEST, BEST):
         found = _in_some_run(reference, outputs)
         if found is None:
@@ -40,6 +48,27 @@ def find(reference: str, outputs: Path) -> Path:
         f"no run, checkpoints directory or file is called {reference!r}, neither here nor in "
         f"{outputs}; {_nearby(reference, outputs)}"
     )
+
+
+def shipped() -> list[str]:
+    """Return the names of the policies that come with navrl."""
+    return sorted(path.stem for path in ZOO_FOLDER.glob("*.ckpt"))
+
+
+def is_shipped(reference: str) -> bool:
+    """Return whether this is zoo:<name> of a policy that comes with navrl."""
+    return reference.startswith(ZOO) and reference.removeprefix(ZOO) in shipped()
+
+
+def find_shipped(name: str) -> Path:
+    """Return the file of a policy that comes with navrl."""
+    names = shipped()
+    if name not in names:
+        raise CheckpointNotFound(
+            f"no policy called {name!r} comes with navrl{did_you_mean(name, names)}; "
+            f"available: {', '.join(names)} (see: navrl zoo)"
+        )
+    return ZOO_FOLDER / f"{name}.ckpt"
 
 
 def _at(place: Path, outputs: Path) -> Path:
@@ -102,7 +131,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def find_place(reference: str, outputs: Path) -> Path:
-    """Return the run or file meant by `latest`, `best` or a path, which may be relative to `outputs`."""
+    """Return the run or file meant by `latest`, `best`, zoo:<name> or a path, as `find` reads it."""
+    if reference.startswith(ZOO):
+        return find(reference, outputs)
     run = latest_run(outputs) if reference == LATEST else None
     if run is not None:
         return run

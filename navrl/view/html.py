@@ -56,11 +56,18 @@ NAVIGATION = Scene(
         "navigation_world.js",
         "navigation_lidar.js",
         "navigation_map.js",
-        "navigation_charts.js",
+        "charts.js",
         "navigation_gallery.js",
         "navigation_panel.js",
         "navigation.js",
     ),
+)
+
+WORLD = Scene(
+    "world.html",
+    "player.html",
+    ("world.css",),
+    (*_PLAYER, "charts.js", "shapes.js", "world.js"),
 )
 
 REPORT = Scene("report.html", "", ("report.css",), ("report_chart.js", "report.js"))

@@ -1,5 +1,6 @@
 """Replays for `navrl replay`: play episodes of one kind of world, describe them, write them as files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,49 @@ from navrl.view.navigation_page import navigation_page
 from navrl.view.navigation_page import outcome as navigation_outcome
 from navrl.view.navigation_recording import play_trips
 from navrl.view.spacetime import spacetime_graph
+from navrl.view.world_page import outcome as world_outcome
+from navrl.view.world_page import world_page
+from navrl.view.world_recording import play_worlds
 
 
-class CombatReplay:
+class Replay:
+    """Played episodes of one kind of world."""
+
+    outcomes: Sequence[str] = ()  # of an episode; some worlds know them once they are built
+    files: tuple[str, ...] = ()  # kinds that write() knows, beside the page
+    shows_all = False  # a page holds all episodes
+    endings: Sequence[frozenset[str]]  # the outcomes of each episode
+
+    def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        """Play the first episode of every env; their numbers begin with `first`."""
+        self.title = f"{pilot} in {setting}"
+
+    def outcome(self, index: int) -> str:
+        """Return how one episode ended, in words."""
+        raise TypeError(f"{type(self).__name__} lacks outcome(index)")
+
+    def page(self, index: int, *, seed: str, episode: str) -> str:
+        """Return the HTML that shows one episode."""
+        raise TypeError(f"{type(self).__name__} lacks page(index, ...)")
+
+    def write(self, kind: str, index: int, path: Path, *, details: str) -> None:
+        """Write one episode as one of `files`."""
+        raise TypeError(f"{type(self).__name__} writes no {kind}")
+
+
+class CombatReplay(Replay):
     """A replay of air combat; a page shows one fight."""
 
     outcomes = ("win", "loss", "draw")  # for the policy's side
-    files = ("acmi", "png", "mp4")  # kinds that write() knows
-    shows_all = False
+    files = ("acmi", "png", "mp4")
 
     def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        super().__init__(env, policy, first=first, pilot=pilot, setting=setting)
         self.title = f"{pilot} against {setting}"
         self._pilots = (pilot, setting)
         self._fights = [recording(env.params, states) for states in play_episodes(env, policy)]
-        self.endings = [{0: "win", 1: "loss", None: "draw"}[f.winner] for f in self._fights]
+        names = {0: "win", 1: "loss", None: "draw"}
+        self.endings = [frozenset({names[fight.winner]}) for fight in self._fights]
 
     def outcome(self, index: int) -> str:
         """Return the winner and the reason in words."""
@@ -53,7 +83,7 @@ class CombatReplay:
         write(fight, path, title=title, pilots=self._pilots)
 
 
-class NavigationReplay:
+class NavigationReplay(Replay):
     """A replay of drone navigation; a page holds all episodes and opens with one of them."""
 
     outcomes = (
@@ -64,9 +94,13 @@ class NavigationReplay:
     shows_all = True
 
     def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
-        self.title = f"{pilot} in {setting}"
+        super().__init__(env, policy, first=first, pilot=pilot, setting=setting)
         self._recorded = play_trips(env, policy, first=first)
-        self.endings = [trip.outcome for trip in self._recorded.trips]
+        # A collision with something that moves is one of all collisions.
+        self.endings = [
+            frozenset({trip.outcome, trip.outcome.partition("_")[0]})
+            for trip in self._recorded.trips
+        ]
 
     def outcome(self, index: int) -> str:
         """Return the outcome of one episode in words."""
@@ -81,3 +115,35 @@ class NavigationReplay:
         write = {"png": navigation_picture.write_png, "mp4": navigation_picture.write_mp4}[kind]
         trip = self._recorded.trips[index]
         write(self._recorded, trip, path, title=f"{self.title}, {details}")
+
+
+class WorldReplay(Replay):
+    """A replay of any other world: its picture, if it draws one, and its numbers; one episode a page."""
+
+    def __init__(self, env: Any, policy: Act, *, first: int, pilot: str, setting: str) -> None:
+        super().__init__(env, policy, first=first, pilot=pilot, setting=setting)
+        self._objective: str = env.objective
+        self._episodes = play_worlds(env, policy)
+        self.outcomes = rate_outcomes(env)
+        self.endings = [
+            frozenset(rate if rate in episode.happened else f"no_{rate}" for rate in env.rate_names)
+            for episode in self._episodes
+        ]
+
+    def outcome(self, index: int) -> str:
+        """Return how one episode ended, by the statistic that its world is judged by."""
+        return world_outcome(self._episodes[index], self._objective)
+
+    def page(self, index: int, *, seed: str, episode: str) -> str:
+        """Return the HTML of one episode."""
+        return world_page(
+            self._episodes[index],
+            title=self.title,
+            subtitle=f"{seed}, {episode}",
+            outcome=self.outcome(index),
+        )
+
+
+def rate_outcomes(env: Any) -> list[str]:
+    """Return the outcomes of a world that has a name for each of its rates alone."""
+    return [name for rate in env.rate_names for name in (rate, f"no_{rate}")]

@@ -26,6 +26,11 @@ class Run(NamedTuple):
     rows: Sequence[dict[str, float]]
     summary: Mapping[str, float]
 
+    @property
+    def frames(self) -> float:
+        """Return the frames so far; 0 of a run that failed before its first iteration."""
+        return self.rows[-1]["frames"] if self.rows else 0.0
+
 
 class Group(NamedTuple):
     """The runs with one label."""
@@ -215,16 +220,16 @@ def _row(run: Run, group: Group) -> dict[str, Any]:
     """Return a row of the table of runs."""
     seconds = [row.get("time/iteration", math.nan) for row in run.rows]
     seconds = [duration for duration in seconds if 0.0 < duration < _LARGEST]
-    frames = [row["frames"] for row in run.rows]
     settled = sum(seconds[1:])  # the first iteration compiles
+    since = run.frames - run.rows[0]["frames"] if run.rows else 0.0
     return {
         "name": run.name,
         "tone": group.tone,
         "seed": run.seed,
         "state": run.state,
-        "frames": frames[-1],
+        "frames": run.frames,
         "seconds": round(sum(seconds), 1),
-        "fps": round((frames[-1] - frames[0]) / settled) if settled > _SHORTEST_S else None,
+        "fps": round(since / settled) if settled > _SHORTEST_S else None,
     }
 
 

@@ -67,6 +67,13 @@ def test_a_training_is_a_function_and_goes_on():
     )  # manoeuvre, trigger
 
 
+def test_resume_auto_of_a_finished_run_returns_its_result():
+    first = navrl.train(SHORT, total_frames=128, resume="auto")
+    again = navrl.train(SHORT, total_frames=128, resume="auto")
+    assert (again.path, again.score) == (first.path, first.score)
+    assert again.metrics == first.metrics
+
+
 def test_a_wrong_option_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(ConfigError, match="did you mean 'total_frames'"):
         navrl.train(SHORT, total_frame=3)

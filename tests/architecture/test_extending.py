@@ -10,21 +10,26 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.commands
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 AT_THE_END, IN_COMMANDS = ", at the end", ", in COMMANDS"
-INDEPENDENT = ("reward", "observation", "opponent", "collector", "checkpoint", "logger")
+INDEPENDENT = ("collector", "checkpoint", "logger")
 # Imports once, then one child for each command.
 DRIVER = """
-import os, sys, torch, tensordict, torchrl.collectors, torchrl.objectives, hydra
+import os, sys, torch, tensordict, torchrl.collectors, torchrl.objectives, hydra, pytest
 import navrl.train, navrl.evaluate
 from navrl import cli
-assert cli.__file__.startswith(os.getcwd()), cli.__file__
+root = os.getcwd()
+assert cli.__file__.startswith(root), cli.__file__
 torch.set_num_threads(1)
 for line in open("commands.txt"):
+    program, *words = line.rstrip("\\n").split("\\t")
+    if program == "cd":
+        os.chdir(os.path.join(root, *words))
     child = os.fork()
     if not child:
-        sys.exit(cli.main(line.rstrip("\\n").split("\\t")))
+        sys.exit({"cd": lambda _: 0, "navrl": cli.main, "pytest": pytest.main}[program](words))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     print("exit", code, line, end="", flush=True)
 """
@@ -36,20 +41,23 @@ def blocks():
 
 
 def commands():
-    """Return the words of every command, as `navrl <words>`."""
-    lines = [line for kind, text in blocks() if kind == "bash" for line in text.splitlines()]
-    started = [re.sub(r"^python -m navrl\.|^navrl ", "", line) for line in lines]
-    return [shlex.split(line) for line in started]
+    """Return the words of every command; python -m navrl.train is navrl train, and cd lasts for a block."""
+    for kind, text in blocks():
+        if kind == "bash":
+            lines = [re.sub(r"^python -m (navrl)?\.?", r"\1 ", line) for line in text.splitlines()]
+            yield from (shlex.split(line) for line in lines)
+            if "cd " in text:
+                yield ["cd", ""]
 
 
 def together():
     """Return the same commands; those that change one part of env=combat become one, which saves time."""
-    merged, others = ["train"], []
-    for name, *words in commands():
-        if name == "train" and words[0].partition("=")[0] in INDEPENDENT:
-            merged += [word for word in words if word not in merged]
+    merged, others = ["navrl", "train"], []
+    for words in commands():
+        if words[1:2] == ["train"] and words[2].partition("=")[0] in INDEPENDENT:
+            merged += [word for word in words[2:] if word not in merged]
         else:
-            others.append([name, *words])
+            others.append(words)
     return [merged, *others]
 
 
@@ -98,12 +106,12 @@ def finished(tmp_path_factory):
 def quiet(words):
     """Return options that make a training no slower than it has to be."""
     given = {word.partition("=")[0] for word in words}
-    least = {"logger": "none", "eval_opponents": "[]"} if words[0] == "train" else {}
+    least = {"logger": "none", "eval_opponents": "[]"} if words[1:2] == ["train"] else {}
     return [f"{name}={value}" for name, value in least.items() if name not in given]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("words", together(), ids=lambda words: " ".join(words[:2]))
+@pytest.mark.parametrize("words", together(), ids=lambda words: " ".join(words[:3]))
 def test_an_example_runs(finished, words):
     _, stdout, stderr = finished
     ended = re.findall(rf"^exit (-?\d+) {re.escape(chr(9).join(words))}", stdout, re.MULTILINE)
@@ -114,7 +122,7 @@ def test_an_example_runs(finished, words):
 def test_the_parts_do_their_work(finished):
     folder, stdout, _ = finished
     rows = [path.read_text(encoding="utf-8") for path in folder.rglob("metrics.jsonl")]
-    for metric in ("reward/speed", "reward/progress", "collect/ended", "curriculum/stage"):
+    for metric in ("reward/progress", "collect/ended", "curriculum/stage"):
         assert any(f'"{metric}"' in text for text in rows), metric
     assert list(folder.glob("copies/*.ckpt"))
     assert list(folder.glob("outputs/**/metric.txt"))

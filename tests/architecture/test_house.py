@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOOSE = {"__init__.py", "cli.py", "contracts.py", "evaluate.py", "py.typed", "train.py"}
 IN_ROOT = {
     *("LICENSE", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
-    "constraints.txt",
+    *("CITATION.cff", "constraints.txt"),
     *("pyproject.toml", "conf", "docs", "navrl", "release", "scripts", "tests"),
 }
 # A file of a world that users extend, or a simulator in one file: its module is part of the target.

@@ -58,6 +58,12 @@ def build(kind, directory):
     return built
 
 
+def tree(folder):
+    """The files below a folder, without what running and checking them leaves."""
+    found = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    return {path for path in found if not {"__pycache__", ".ruff_cache"} & {*path.parts}}
+
+
 def test_conf_is_found_from_the_checkout_and_from_elsewhere(tmp_path):
     for directory in (ROOT, tmp_path):
         package, conf, keys = run(directory, ROOT)
@@ -89,6 +95,9 @@ def test_a_wheel_brings_its_conf(tmp_path):
     assert (site / "navrl" / "py.typed").exists()
     pages = {path.name for path in (ROOT / "navrl" / "view" / "page").iterdir()}
     assert {path.name for path in (package / "view" / "page").iterdir()} == pages
+    templates = Path("navrl", "commands", "templates")
+    assert tree(site / templates) == tree(ROOT / templates)
+    assert tree(package / "zoo") == tree(ROOT / "navrl" / "zoo")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"navrl", "navrl-0.2.0.dist-info"}
 

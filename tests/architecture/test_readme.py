@@ -112,18 +112,6 @@ def test_the_install_lines_are_those_of_make():
             assert wanted in done.stdout
 
 
-def test_linked_files_exist():
-    targets = re.findall(r"\]\(([^)#]+)\)", README)
-    assert len(targets) >= 8
-    assert [name for name in targets if not (ROOT / name).exists()] == []
-
-
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
-def test_pages_link_to_what_there_is(page):
-    targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-    assert [name for name in targets if not (page.parent / name).exists()] == []
-
-
 def test_the_promise_comes_first():
     first_screen = README.splitlines()[:15]
     assert "make train" in "\n".join(first_screen)

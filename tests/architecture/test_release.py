@@ -103,13 +103,28 @@ def test_no_known_advisory_reaches_a_pin():
 
 
 def test_the_reason_of_the_accepted_advisory_holds():
-    named = []
+    readers = re.compile(
+        r"torch\.(jit|export\.load|_inductor\.aoti_load_package)|from torch import .*\bjit\b"
+        r"|from torch\.export import .*\bload\b|(import|from) torch\.jit\b.*"
+    )
+    found = []
     for file in sorted((ROOT / "navrl").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute | ast.Import | ast.ImportFrom):
                 text = ast.unparse(node)
-                named += [file] * bool(re.search(r"\btorch(\.| import )(export|jit)\b", text))
-    assert not named
+                found += [(file.name, text)] * bool(readers.fullmatch(text))
+    assert found == [("formats.py", "torch.export.load")]
+
+
+def test_the_one_reader_of_pt2_files_is_called_where_the_file_was_just_written():
+    called = [
+        (file.name, text.strip())
+        for file in sorted((ROOT / "navrl").rglob("*.py"))
+        for text in file.read_text(encoding="utf-8").splitlines()
+        if "kind.run(" in text or ("FORMATS[" in text and ".run(" in text)
+    ]
+    assert [name for name, _ in called] == ["export.py"]
+    assert "kind.run(temporary, " in called[0][1]
 
 
 def answer(**changes):

@@ -227,7 +227,12 @@ def test_an_outcome_of_navigation_is_shown_first(replay, tmp_path):
 def test_any_collision_counts_as_one():
     class Played:
         outcomes = navrl.commands.replay.NavigationReplay.outcomes
-        endings = ("success", "collision_moving", "collision_static", "timeout")
+        endings = (
+            {"success"},
+            {"collision_moving", "collision"},
+            {"collision_static", "collision"},
+            {"timeout"},
+        )
 
     first = navrl.commands.replay._first
     assert first(None, Played) == 0
@@ -250,3 +255,59 @@ def test_another_env_and_the_shield(replay, tmp_path):
     assert data["title"] == "random in navigation_compat, shielded"
     assert data["params"]["sideLimit"] is None
     assert len(data["trips"][0]["ms"]) >= 2
+
+
+# ---- any other world: its picture, if it draws one, and its numbers
+
+
+def test_a_world_with_a_picture(replay, tmp_path):
+    code, printed = replay("scripted:random", "env=coverage_relay", "env.sim.horizon=5", "seed=3")
+    assert code == 0, printed.err
+    name = "outputs/replays/random-coverage_relay-horizon=5-seed3.html"
+    outcome, wrote = printed.out.splitlines()
+    assert outcome.startswith("random in coverage_relay, seed 3, episode 0: Score ")
+    assert outcome.endswith(" after 5 steps")
+    assert wrote.startswith(f"wrote {name} (")
+    data = data_of(tmp_path / name)
+    counts = {shape["label"]: len(shape["points"]) for shape in data["shapes"] if shape["label"]}
+    assert counts == {"user": 50, "drone": 5, "ground station": 1}
+    assert [curve["name"] for curve in data["curves"]][-1] == "agents/action"
+
+
+def test_a_rate_is_an_outcome(replay, tmp_path):
+    grid = ("scripted:random", "env=alice_and_bob", "env.sim.size=2", "env.sim.horizon=9")
+    for wanted, words in {"diamond_0": "", "no_success": "No success in 9 steps"}.items():
+        code, printed = replay("--outcome", wanted, "--output", f"{wanted}.html", *grid)
+        assert code == 0, printed.err
+        data = data_of(tmp_path / f"{wanted}.html")
+        assert data["outcome"].startswith(words)
+        marks = [mark["label"] for mark in data["marks"]]
+        assert (wanted in marks) == (wanted == "diamond_0")
+
+
+def test_a_world_from_elsewhere_is_shown_by_its_numbers(replay, tmp_path):
+    pytest.importorskip("gymnasium")
+    code, printed = replay(
+        *("scripted:random", "env=gym", "env.id=CartPole-v1", "--output", "a.html")
+    )
+    assert code == 0, printed.err
+    data = data_of(tmp_path / "a.html")
+    assert data["shapes"] == []
+    curves = {curve["name"]: curve["lines"] for curve in data["curves"]}
+    assert len(curves["observation/features"]) == 4
+    assert curves["reward"] == [[None] + [1] * data["steps"]], "one for every step that it stands"
+    assert curves["return"][0][-1] == data["steps"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--png"], "--png is for air combat and navigation, and env is 'alice_and_bob'"),
+        (["--outcome", "win"], "env 'alice_and_bob' has success, no_success, diamond_0, "),
+    ],
+)
+def test_what_such_a_world_has_not_is_refused(replay, tmp_path, arguments, sentence):
+    code, printed = replay("scripted:random", "env=alice_and_bob", *arguments)
+    assert code == 2
+    assert sentence in printed.err.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []

@@ -90,6 +90,23 @@ def test_the_link_to_the_latest_run_is_not_a_second_run(tmp_path, capsys):
     assert "(12 iterations)" in capsys.readouterr().out
 
 
+def test_a_run_that_failed_before_its_first_iteration_is_shown_with_its_reason(tmp_path):
+    write_run(tmp_path / "outputs/x/good")
+    failed = {"state": "failed", "reason": "OSError: disk is full\n"}
+    for name in ("empty", "none"):
+        run = write_run(tmp_path / f"outputs/x/{name}")
+        (run / "status.json").write_text(json.dumps(failed))
+        (run / "metrics.jsonl").write_text("")
+        (run / "summary.json").unlink()
+    (run / "metrics.jsonl").unlink()
+    assert main(["outputs"]) == 0
+    found = {row["name"]: row for row in data_of(tmp_path / "outputs/report")["table"]}
+    assert (found["good"]["state"], found["good"]["frames"]) == ("finished", 12000)
+    for name in ("empty", "none"):
+        assert found[name]["state"] == "failed: OSError: disk is full\\n"
+        assert (found[name]["frames"], found[name]["seconds"], found[name]["fps"]) == (0, 0, None)
+
+
 def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
     run = write_run(tmp_path / "run")
     for _ in range(2):
@@ -103,7 +120,7 @@ def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
         (["nowhere"], "nowhere"),
         (["latest"], "no run below outputs"),
         (["empty"], "empty holds no metrics.jsonl; expected a run, or a folder with runs"),
-        (["young"], "young has logged nothing yet; expected an iteration or more"),
+        (["young"], "young has logged nothing yet (finished); expected an iteration or more"),
         (["foreign"], "foreign is not described by its config.yaml and overrides.yaml"),
         (["run", "--output", "a/b/c"], "--output a/b/c; expected a folder in an existing one"),
         (["run", "--outputs", "x"], "did you mean '--output'"),

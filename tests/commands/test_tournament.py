@@ -7,7 +7,9 @@ import re
 import pytest
 
 import navrl.commands.tournament
+import navrl.train
 from navrl.commands.tournament import Result, markdown, standings
+from tests.command_line import command
 
 pytestmark = pytest.mark.commands
 
@@ -85,6 +87,29 @@ def test_variants_and_options_of_the_fight_count(tournament, tmp_path):
     assert found["overrides"] == ["env.sim.time_limit_s=30"]
 
 
+def test_trained_policies_play_among_scripts(tournament, tmp_path, monkeypatch):
+    """Each with the observation and action of its training; one policy ties with itself."""
+    monkeypatch.chdir(tmp_path)
+    tiny = ("experiment=debug", "logger=none", "console=none", "eval_opponents=[]")
+    other = ("observation=entities", "action=discrete_fine", "env.sim.tick_s=0.25")
+    run = ("total_frames=128", "hydra.run.dir=outputs/one")
+    assert command(navrl.train.main, *tiny, *other, *run) == 0
+    code, printed = tournament("pilots=straight,latest,outputs/one", "--json", "t.json", *SHORT)
+    assert code == 0, printed.err
+    found = json.loads((tmp_path / "t.json").read_text())
+    games = {(r["row"], r["column"]): r for r in found["results"]}
+    against = [games["straight", name] for name in ("latest", "outputs/one")]
+    counts = [{k: v for k, v in game.items() if k != "column"} for game in against]
+    assert counts[0] == counts[1]
+    same = games["latest", "outputs/one"]
+    assert same["wins"] + same["draws"] + same["losses"] == 12
+    assert found["ratings"].keys() == {"straight", "latest", "outputs/one"}
+    code, printed = tournament("pilots=crank,latest", "env.team_size=2")
+    assert code == 2
+    assert "pilots = " in printed.err
+    assert printed.err.endswith("expected combat with 2; change pilots\n")
+
+
 def test_the_default_is_everybody(tournament):
     code, printed = tournament("num_episodes=2", "env.sim.time_limit_s=2")
     assert code == 0, printed.err
@@ -117,6 +142,10 @@ def test_the_tables_by_hand():
     ("arguments", "sentence"),
     [
         (["pilots=crank,cranky"], "did you mean 'crank'?"),
+        (["pilots=crank,latest"], "has an intact checkpoint; train first"),
+        (["pilots=crank,outputs/runn"], "pilots: no run, checkpoints directory or file is called"),
+        (["pilots=crank,zoo:relay"], "pilots = zoo:relay: it is a run of env=coverage_relay"),
+        (["pilots=crank,checkpoint"], "Unknown scripted policy 'checkpoint'"),
         (["pilots=crank,crank"], "expected two or more different names"),
         (["variants.bold.fire_fraction=1"], "expected variants.bold=<pilot>; add it"),
         (["variants.bold=crank", "variants.bold.fire_fractoin=[1,1]"], "did you mean"),

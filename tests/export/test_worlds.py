@@ -1,5 +1,6 @@
 """Our worlds for other libraries: the same episodes, in their words."""
 
+import math
 import re
 
 import gymnasium
@@ -11,6 +12,7 @@ from stable_baselines3 import PPO
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import compose
+from navrl.export import spaces
 from navrl.export.gymnasium import GymnasiumVectorEnv
 from navrl.export.pettingzoo import PettingZooParallelEnv
 from navrl.export.stable_baselines3 import StableBaselinesVecEnv
@@ -101,6 +103,36 @@ def test_the_example_of_the_docs_runs(root):
     text = (root / "docs/other_worlds.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(block.replace("1_000_000", "1"), "docs/other_worlds.md", "exec"), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "actions", "sentence"),
+    [
+        ("discrete", [[1, 0], [3, 1], [0, 0]], "has 3; expected choices .* below \\[3, 2\\]"),
+        ("discrete", [[1, 0], [0, -1], [0, 0]], "has -1; expected choices"),
+        ("discrete", [[1.5, 0], [0, 1], [0, 0]], "has 1.5; expected choices"),
+        ("discrete", [[1, 0]], r"array of int64 and shape \(1, 2\); expected choices"),
+        ("discrete", "left", "expected choices"),
+        (
+            "continuous",
+            [[0, 0, 0], [0, 1.1, 0], [0, 0, 0]],
+            r"has 1.1; expected numbers .* from \[-1",
+        ),
+        ("continuous", [[0, 0, 0], [math.nan, 1, 0], [0, 0, 0]], "has nan; expected numbers"),
+    ],
+)
+def test_actions_that_cannot_be_are_refused_and_change_nothing(kind, actions, sentence):
+    worlds = GymnasiumVectorEnv(make(*FIGHT, f"action={kind}"))
+    worlds.reset()
+    with pytest.raises(ConfigError, match=sentence):
+        worlds.step(np.array(actions))
+    assert worlds.env._world.length.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_actions_that_another_library_has_rounded_are_within_the_bounds():
+    spec = make(*FIGHT, "action=continuous").action_spec
+    given = np.array([[1.000001, -0.000001, 0.7]] * 3)
+    assert spaces.actions(given, spec).tolist() == [[1.0, 0.0, 1.0]] * 3
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_scripted_policies_read_what_the_user_typed(runs):
 def test_every_class_that_takes_a_path_is_in_the_table():
     """Constructors that a stored configuration may build, and the keys of conf/."""
     looks = re.compile(
-        r"(^|_)(path|file|folder|directory|dir|checkpoint|filename|root|uri|url)$|^options$"
+        r"(^|_)(path|file|folder|directory|dir|checkpoint|filename|root|uri|url|factory)$|^options$"
     )
     found = {}
     for package in ("agents", "curriculum", "envs", "selfplay"):
@@ -265,14 +265,15 @@ def test_every_class_that_takes_a_path_is_in_the_table():
                     assert thing.__name__ == name, "an alias would pass the table"
                 function = thing.__init__ if inspect.isclass(thing) else thing
                 if callable(function):
-                    found.update((name, key) for key in _parameters(function) if looks.search(key))
+                    keys = tuple(key for key in _parameters(function) if looks.search(key))
+                    found |= {name: keys} if keys else {}
     assert found == READ_BY
     keys = set()
     for file in conf_dir().rglob("*.yaml"):
         group = file.relative_to(conf_dir()).parts[0]
         if group not in ("hydra", "logger", "checkpoint", "collector", "rollouts"):
             keys |= {key for key in _keys(yaml.safe_load(file.read_text())) if looks.search(key)}
-    assert keys == set(READ_BY.values())
+    assert keys == {key for each in READ_BY.values() for key in each}
 
 
 def _parameters(function):
@@ -289,3 +290,15 @@ def _keys(value):
             yield from _keys(item)
     for item in value if isinstance(value, list) else ():
         yield from _keys(item) if not isinstance(item, dict) else _keys(list(item.values()))
+
+
+def test_a_world_of_torchrl_that_imports_by_name_is_typed_again():
+    """GymEnv imports the module of "module:id"."""
+    words = ["env=torchrl", "env.factory=torchrl.envs.GymEnv", "+env.options.env_name=evil:Env-v0"]
+    stored = compose("train", words)
+    for typed in ([], words[1:2], ["env.options.env_name=evil:Env-v0"]):
+        with pytest.raises(ConfigError, match=r"somebody else may have written it"):
+            require_typed(stored, files_typed(typed), ())
+    again = repeated(stored, {"env": "torchrl"})
+    require_typed(stored, files_typed(again.evaluate), ())
+    require_typed(stored, files_read(compose("train", list(again.train))), ())

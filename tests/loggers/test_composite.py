@@ -94,7 +94,9 @@ def test_a_mirror_that_raises_is_warned_about_once_and_counted_at_the_end(tmp_pa
         "broken failed, the run goes on without it: RuntimeError: no network at 1"
     ]
     loggers.close()
-    assert caplog.messages[1:] == ["broken failed 6 times in this run"]  # 5 rows and the end
+    assert caplog.messages[1:] == [  # 5 rows and the end
+        "broken failed 6 times in this run, at last: RuntimeError: no end"
+    ]
     assert [row[0] for row in memory.rows] == [1, 2, 3, 4, 5]
     assert len(list(read_metrics(tmp_path / "metrics.jsonl"))) == 5
     assert memory.closed == 1

@@ -168,7 +168,7 @@ def test_rows_wait_while_the_folder_is_gone(tmp_path):
     logger = JsonlLogger(directory=tmp_path / "run")
     log_rows(logger, [1])
     (tmp_path / "run").rename(tmp_path / "away")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*run is gone; the next checkpoint"):
         log_rows(logger, [2])
     (tmp_path / "run").mkdir()
     log_rows(logger, [3])

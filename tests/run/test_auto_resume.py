@@ -18,6 +18,7 @@ from tests.halting import STOP_AFTER, train_and_halt
 pytestmark = pytest.mark.commands
 TINY = (
     *("experiment=debug", "logger=none", "console=none", "eval_opponents=[]", "opponent=crank"),
+    *("agent.num_minibatches=4", "agent.max_kl=null"),  # the number of gradient steps is known
     *("num_envs=8", "checkpoint.save_every=1", "env.sim.tick_s=0.25"),
 )
 AUTO = (*TINY, "resume=auto", "total_frames=192")

@@ -47,6 +47,18 @@ def test_everything_of_the_same_network_is_taken(first, capsys):
     assert "not taken" not in out
 
 
+def test_a_feature_that_never_varied_keeps_a_scale_of_one(first):
+    """Whether an enemy lives is always 1 in a duel.
+
+    As many frames of variance 0 follow the 128 that are taken for variance 1.
+    """
+    run = navrl.train(SHORT, FROZEN, seed=2, init=first).path
+    name, enemy_lives = "policy trunk.encoder.normalisers.ego.variance", 15
+    before, after = networks(first)[name], networks(run)[name]
+    assert (before[enemy_lives], after[enemy_lives]) == (0.0, 0.5)
+    assert after.max() < 2.0
+
+
 def test_normalisers_stay_behind_on_request(first, capsys):
     navrl.train(SHORT, seed=2, init=first, init_normalisers=False)
     out = capsys.readouterr().out

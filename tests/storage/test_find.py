@@ -13,7 +13,7 @@ import torch
 from navrl.run.random_state import rng_state, set_rng_state
 from navrl.storage import container
 from navrl.storage.checkpoint import load
-from navrl.storage.find import CheckpointNotFound, find
+from navrl.storage.find import ZOO_FOLDER, CheckpointNotFound, find, find_place, is_shipped
 from navrl.storage.header import CorruptFile
 from navrl.storage.saver import CheckpointSaver
 from navrl.storage.schema import CheckpointMismatch, check_fits
@@ -235,3 +235,16 @@ def test_misfits_are_named_before_anything_is_copied() -> None:
     for found, sentence in cases:
         with pytest.raises(CheckpointMismatch, match=sentence):
             check_fits(expected, found, "x.ckpt")
+
+
+def test_policies_that_come_with_navrl(tmp_path: Path) -> None:
+    assert find("zoo:combat-scripts", tmp_path) == ZOO_FOLDER / "combat-scripts.ckpt"
+    assert find_place("zoo:combat-scripts", tmp_path) == ZOO_FOLDER / "combat-scripts.ckpt"
+    assert is_shipped("zoo:combat-scripts")
+    for name in ("", "combat-script", "../zoo/combat-scripts", "combat-scripts.ckpt"):
+        assert not is_shipped(f"zoo:{name}")
+        with pytest.raises(
+            CheckpointNotFound, match=r"comes with navrl.*available: .*combat-scripts"
+        ):
+            find(f"zoo:{name}", tmp_path)
+    assert not is_shipped("combat-scripts")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, NAVIGATION, REPORT, page
+from navrl.view.html import COMBAT, NAVIGATION, REPORT, WORLD, page
 
-ALL = {"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT}
+ALL = {"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT, "world": WORLD}
 SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)
 PAGE = Path(navrl.view.__file__).parent / "page"
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> {{data}} \u2028 \"quoted\" & 'single' \\u003c"

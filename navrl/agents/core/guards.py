@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 from navrl.agents.networks.memory import HIDDEN
 
 _ROWS_NAMED = 8
+_SUMS = "episode"
 
 
 class TrainingDivergedError(RuntimeError):
@@ -80,7 +81,11 @@ class UpdateGuard:
 
 def _culprit(rollout: TensorDictBase) -> str:
     """Return a description of the first tensor that is not finite."""
-    for key, value in rollout.items(include_nested=True, leaves_only=True):
+    # Sums of an episode last: they are broken by the reward that they add up.
+    entries = sorted(
+        rollout.items(include_nested=True, leaves_only=True), key=lambda entry: _SUMS in entry[0]
+    )
+    for key, value in entries:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             continue
         bad = ~value.isfinite()

@@ -3,7 +3,7 @@
 On a CPU torch multiplies float32 with MKL, which takes AVX-512 from Intel's CPUs alone. On others that have
 it oneDNN, which torch brings along and takes for bf16 anyway, is twice as fast. It is an operator of our own,
 because torch has its call without a gradient, and Inductor only for weights that never change. It has
-gradients of the first order, and is no part of what torch.export could take elsewhere.
+gradients of the first order. A graph that leaves this process multiplies by torch's own.
 """
 
 import contextlib
@@ -42,6 +42,7 @@ class Linear(nn.Linear):
         """Return whether rows are float32 and of the right size; torch multiplies or refuses all others."""
         return (
             rows.dtype == self.weight.dtype == torch.float32
+            and not torch.compiler.is_exporting()
             and not torch.is_autocast_enabled("cpu")
             and rows.shape[-1] == self.in_features
             and rows.numel() > 0

@@ -76,15 +76,25 @@ class HierarchicalPolicy(TensorDictModuleBase):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sample, or take the most probable skills and actions under ExplorationType.DETERMINISTIC."""
         deterministic = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
-        memory = self._decide(tensordict, deterministic=deterministic)
-        skill = individual_skills(memory.chosen, self.num_agents)
-        frames = tensordict.get(GROUP)
-        dist = self._distribution(tensordict, frames, skill)
+        dist = self.distribution(tensordict, deterministic=deterministic)
         action = dist.deterministic_sample if deterministic else dist.sample()
-        frames.set("skill", skill)
+        frames = tensordict.get(GROUP)
         frames.set("action", action)
         frames.set("action_log_prob", dist.log_prob(action))
         return tensordict
+
+    def distribution(
+        self, tensordict: TensorDictBase, *, deterministic: bool
+    ) -> ActionDistribution:
+        """Return the distribution of the actions under skills that are chosen where a decision is due.
+
+        Skills and decisions are written to the TensorDict, the memory after the step under its "next".
+        """
+        memory = self._decide(tensordict, deterministic=deterministic)
+        skill = individual_skills(memory.chosen, self.num_agents)
+        frames = tensordict.get(GROUP)
+        frames.set("skill", skill)
+        return self._distribution(tensordict, frames, skill)
 
     def _decide(self, tensordict: TensorDictBase, *, deterministic: bool) -> SkillMemory:
         """Choose new skills where a decision is due; write the decision and the memory."""
@@ -92,8 +102,9 @@ class HierarchicalPolicy(TensorDictModuleBase):
         reason = reasons(memory, interval=self.interval, version=self.version)
         due = reason != KEPT
         log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
-        # On a CPU it is cheap to read whether any decision is due; a GPU would have to be waited for.
-        if due.device.type != "cpu" or bool(due.any()):
+        # On a CPU it is cheap to read whether any decision is due; a GPU would have to be waited for, and a
+        # graph that leaves this process has no branch.
+        if due.device.type != "cpu" or torch.compiler.is_exporting() or bool(due.any()):
             choice = self.coordinator.act(
                 state_of(tensordict), tensordict.get(GROUP), deterministic=deterministic
             )

@@ -73,11 +73,7 @@ class Policy(TensorDictModuleBase):
         step, as zeros when an episode begins; so many envs, other envs and resumed runs share one policy.
         """
         frames = frames_of(tensordict, self.group)
-        if self._hidden and HIDDEN not in frames:
-            frames.set(
-                HIDDEN, torch.zeros(*frames.shape, self.trunk.memory.size, device=frames.device)
-            )
-        inputs = self.with_agent_ids(frames)
+        inputs = self._inputs(frames)
         columns = [inputs.get(key) for key in self._columns]
         if exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE):
             action, log_prob, *after = self._act(columns, deterministic=True)
@@ -89,19 +85,38 @@ class Policy(TensorDictModuleBase):
             tensordict.set(("next", *_as_tuple(key)), hidden)
         return tensordict
 
+    def distribution(
+        self, tensordict: TensorDictBase, *, deterministic: bool
+    ) -> ActionDistribution:
+        """Return the distribution of the actions; write the hidden state after the step under "next"."""
+        dist, *after = self._step(self._inputs(frames_of(tensordict, self.group)))
+        for key, hidden in zip(self._hidden, after, strict=True):
+            tensordict.set(("next", *_as_tuple(key)), hidden)
+        return dist
+
+    def _inputs(self, frames: TensorDictBase) -> TensorDictBase:
+        """Return the frames with agent ids and a hidden state, which is zeros at first."""
+        if self._hidden and HIDDEN not in frames:
+            frames.set(
+                HIDDEN, torch.zeros(*frames.shape, self.trunk.memory.size, device=frames.device)
+            )
+        return self.with_agent_ids(frames)
+
     def _sample_eager(self, *columns: Tensor) -> tuple[Tensor, ...]:
         return self._act(columns, deterministic=False)
 
     def _act(self, columns: Sequence[Tensor], *, deterministic: bool) -> tuple[Tensor, ...]:
         """Return action, log-probability and, with a memory, the hidden state after the step."""
-        frames = TensorDict(dict(zip(self._columns, columns, strict=True)))
-        if self._hidden:
-            outputs, *after = self.trunk.step(frames)
-            dist = self.head.distribution(outputs, frames)
-        else:
-            dist, after = self.get_dist(frames), []
+        dist, *after = self._step(TensorDict(dict(zip(self._columns, columns, strict=True))))
         action = dist.deterministic_sample if deterministic else dist.sample()
         return action, dist.log_prob(action), *after
+
+    def _step(self, frames: TensorDictBase) -> tuple[Any, ...]:
+        """Return the distribution of single steps and, with a memory, the hidden state after them."""
+        if not self._hidden:
+            return (self.get_dist(frames),)
+        outputs, hidden = self.trunk.step(frames)
+        return self.head.distribution(outputs, frames), hidden
 
 
 def _as_tuple(key: NestedKey) -> tuple[str, ...]:

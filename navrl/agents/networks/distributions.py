@@ -5,18 +5,28 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
+from torch.nn import functional
 
 from navrl.agents.fast.log_gamma import digamma, lgamma
 
 # Samples keep off the edges of their interval, where the density is zero or infinite.
 _EDGE = 1e-6
+_FARTHEST, _CELLS = 12.0, 384  # deviations from the peak, and cells, of the grid of quantiles
 _LEAST_UNIFORM = 2.0**-25  # half the step between uniform numbers
 
 
 class ActionDistribution(Distribution):
-    """The interface of policies: a sample or the deterministic action per row, log_prob and entropy."""
+    """The interface of policies: a sample or the deterministic action per row, log_prob and entropy.
+
+    A policy that leaves navrl needs `parameters` and icdf() as well.
+    """
 
     arg_constraints = {}  # noqa: RUF012  (the base class reads it)
+
+    @property
+    def parameters(self) -> Tensor:
+        """The numbers (..., n) that determine it."""
+        raise TypeError(f"{type(self).__name__} lacks parameters")
 
     @property
     def deterministic_sample(self) -> Tensor:
@@ -55,6 +65,16 @@ class MaskedMultiCategorical(ActionDistribution):
         pairs = zip(self._log_probs, noises, strict=True)
         return torch.stack([(head + noise).argmax(0) for head, noise in pairs], -1)
 
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of every head at `value` (..., len(choices)), from 0 to below 1."""
+        columns = zip(self._log_probs, value.unbind(-1), strict=True)
+        return torch.stack([_quantile(head.exp(), share) for head, share in columns], -1)
+
+    @property
+    def parameters(self) -> Tensor:
+        """The log-probabilities of all choices, in the order of the mask."""
+        return torch.cat(self._log_probs).movedim(0, -1)
+
     @property
     def mode(self) -> Tensor:
         """The most probable action of every head."""
@@ -74,6 +94,14 @@ class MaskedMultiCategorical(ActionDistribution):
     def entropy(self) -> Tensor:
         """Return the sum over heads, in nats."""
         return torch.stack([-(head.exp() * head).sum(0) for head in self._log_probs]).sum(0)
+
+
+def _quantile(probability: Tensor, share: Tensor) -> Tensor:
+    """Return the choice (...) of probabilities (choices, ...) that the share (...) of the total falls on."""
+    upto = probability.cumsum(0)
+    # Rounding may lead to the total, beyond which there are only choices of probability zero.
+    passed = (upto <= share * upto[-1]) & (upto < upto[-1])
+    return passed.sum(0)
 
 
 class ScaledBeta(ActionDistribution):
@@ -96,6 +124,36 @@ class ScaledBeta(ActionDistribution):
         shapes = torch.stack([self._alpha, self._beta]).detach()
         first, second = torch._standard_gamma(shapes).unbind(0)
         return self._low + self._width * (first / (first + second)).clamp(_EDGE, 1.0 - _EDGE)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of every column at `value` (..., columns), from 0 to 1, for alpha, beta >= 1.
+
+        The density of the logit is summed over a grid around its peak, in trapezoids: right to 4e-4 in
+        probability.
+        """
+        alpha, beta = self._alpha.unsqueeze(-1), self._beta.unsqueeze(-1)
+        grid = torch.linspace(-_FARTHEST, _FARTHEST, _CELLS + 1, device=value.device)
+        scale = (1.0 / alpha + 1.0 / beta).sqrt()
+        places = (alpha / beta).log() + scale * grid
+        heights = alpha * functional.logsigmoid(places) + beta * functional.logsigmoid(-places)
+        density = (heights - heights[..., _CELLS // 2 :][..., :1]).exp()
+        before, after = density[..., :-1], density[..., 1:]
+        upto = (0.5 * (before + after)).cumsum(-1)
+        wanted = value.unsqueeze(-1) * upto[..., -1:]
+        cell = (upto < wanted).sum(-1, keepdim=True).clamp_max(_CELLS - 1)
+        left, right = before.gather(-1, cell), after.gather(-1, cell)
+        rest = wanted - upto.gather(-1, cell) + 0.5 * (left + right)
+        # The solution of left x + (right - left) x^2 / 2 = rest that divides by no difference.
+        root = (left.square() + 2.0 * (right - left) * rest).clamp_min(0.0).sqrt()
+        part = (2.0 * rest / (left + root).clamp_min(torch.finfo(root.dtype).tiny)).clamp(0.0, 1.0)
+        step = 2.0 * _FARTHEST / _CELLS
+        share = (places.gather(-1, cell) + scale * step * part).sigmoid().squeeze(-1)
+        return self._low + self._width * share.clamp(_EDGE, 1.0 - _EDGE)
+
+    @property
+    def parameters(self) -> Tensor:
+        """All alpha, then all beta."""
+        return torch.cat([self._alpha, self._beta], -1)
 
     @property
     def deterministic_sample(self) -> Tensor:
@@ -150,6 +208,16 @@ class BoundedAndBinary(ActionDistribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Draw one action per row."""
         return self._joined(self._bounded.sample(sample_shape), self._binary.sample(sample_shape))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of every column at `value` (..., columns), from 0 to below 1."""
+        bounded, binary = torch.split(value, self._columns, -1)
+        return self._joined(self._bounded.icdf(bounded), self._binary.icdf(binary))
+
+    @property
+    def parameters(self) -> Tensor:
+        """All alpha, all beta, then the log-probabilities of 0 and 1 of each binary column."""
+        return torch.cat([self._bounded.parameters, self._binary.parameters], -1)
 
     @property
     def deterministic_sample(self) -> Tensor:

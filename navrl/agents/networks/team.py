@@ -84,7 +84,8 @@ class SeparateActors(nn.Module):
 def _own_rows(frames: TensorDictBase, outputs: Sequence[Tensor]) -> Tensor:
     """Select in every row the output of its own agent's actor."""
     agent = frames.get(("observation", AGENT_ID)).argmax(-1, keepdim=True).unsqueeze(-1)
-    return torch.stack([*outputs], -2).take_along_dim(agent, -2).squeeze(-2)
+    rows = torch.stack([*outputs], -2)
+    return rows.gather(-2, agent.expand(*rows.shape[:-2], 1, rows.shape[-1])).squeeze(-2)
 
 
 class TeamPolicy(Policy):

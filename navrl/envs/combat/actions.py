@@ -52,13 +52,22 @@ class _Choices:
     def __init__(self, *, team_size: int) -> None:
         self.team_size = team_size
         moves = (2 * len(self.rudder_edges) + 1, len(self.throttles))
-        self.choices = [size for size in (*moves, 2, team_size) if size > 1]
-        self.mask_size = sum(self.choices)
+        self.sizes = [size for size in (*moves, 2, team_size) if size > 1]
+        self.mask_size = sum(self.sizes)
+
+    @property
+    def names(self) -> list[str]:
+        """Return what the columns mean."""
+        most = 2 * len(self.rudder_edges)
+        listed = ", ".join(f"{number} is {level:g}" for number, level in enumerate(self.throttles))
+        throttle = [f"throttle: {listed}"] if len(self.throttles) > 1 else []
+        target = ["target: the place among the enemies"] if self.team_size > 1 else []
+        return [f"rudder: 0 is -1, {most} is 1", *throttle, "trigger: 1 is fire", *target]
 
     def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
         """Return one column per choice."""
-        shape = (*batch_shape, len(self.choices))
-        return MultiCategorical(self.choices, shape=shape, device=device)
+        shape = (*batch_shape, len(self.sizes))
+        return MultiCategorical(self.sizes, shape=shape, device=device)
 
     def mask(self, ready: Tensor, enemies_alive: Tensor) -> Tensor:
         """Forbid a trigger that is not ready, and dead targets while another enemy lives."""
@@ -69,7 +78,7 @@ class _Choices:
 
     def command(self, action: Tensor) -> Command:
         """Return rudder in equal steps and throttle in listed ones."""
-        rudder, *middle, fire = action[:, : len(self.choices) - (self.team_size > 1)].unbind(-1)
+        rudder, *middle, fire = action[:, : len(self.sizes) - (self.team_size > 1)].unbind(-1)
         rudder = rudder.to(torch.float32) * (1.0 / len(self.rudder_edges)) - 1.0
         throttle = torch.full_like(rudder, self.throttles[0])
         for column in middle:
@@ -128,6 +137,10 @@ class Continuous:
     def __init__(self, *, team_size: int) -> None:
         self.team_size = team_size
         self.mask_size = 2 * team_size  # no and yes, of the trigger and of every enemy but the last
+        targets = [
+            f"takes enemy {place}, unless one before it is" for place in range(team_size - 1)
+        ]
+        self.names = ["rudder", "throttle", "trigger: 1 is fire", *targets]
 
     def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
         """Return rudder, throttle, fire, and the target."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
-from torchrl.data import Composite, TensorSpec
 
 from navrl.config.checks import require, require_whole
 from navrl.envs.combat.actions import ActionKind
@@ -34,7 +33,7 @@ from navrl.envs.combat.sim.state import (
     timed_out,
     winner_sign,
 )
-from navrl.envs.core import random, specs
+from navrl.envs.core import random
 from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.rewards import Transition, WeightedReward
@@ -50,6 +49,9 @@ class Duel(NamedTuple):
 class CombatEnv(BatchedEnv):
     """Planar mid-range air combat, one decision per second of game time."""
 
+    params: CombatParams
+    _observation: Observation
+    action: ActionKind
     rate_names = ("win", "loss", "draw", "kill", "survival")  # of the learner's episodes
     # An underscore: counted, not averaged.
     statistic_names = (*rate_names, "launches", "kills", "_opponent")
@@ -70,28 +72,12 @@ class CombatEnv(BatchedEnv):
         require_whole("env.team_size", team_size, 1, MAX_TEAM_SIZE)
         expected = f"{team_size}, which it takes from env.team_size"
         require(sim.team_size == team_size, "env.sim.team_size", sim.team_size, expected)
-        self.team_size, self._action = team_size, action
+        self.team_size, self.action = team_size, action
         self._scenario, self.opponent = scenario.checked(), opponent
         self._team = range(team_size)  # the learner's aircraft; the opponents' come after them
         scenario.to(options["device"])
         opponent.prepare(sim.checked(), options["device"])
-        super().__init__(params=sim, observation=observation, reward=reward, **options)
-
-    def make_specs(self) -> tuple[Composite, TensorSpec]:
-        """Return the specs of what pilots observe and do, in the group "agents" if there are several."""
-        shape, device = self.batch_size, self.device
-        if self.team_size > 1:
-            shape = torch.Size((*shape, self.team_size))
-        leaves = specs.leaves_spec(self._observation.leaves, shape, device)
-        mask = specs.flag_spec((*shape, self._action.mask_size), device)
-        pilot = Composite(observation=leaves, action_mask=mask, shape=shape, device=device)
-        action = self._action.spec(shape, device)
-        if self.team_size == 1:
-            return pilot, action
-        pilot["alive"] = specs.flag_spec((*shape, 1), device)
-        return Composite(agents=pilot, shape=shape[:1], device=device), specs.team_action_spec(
-            action
-        )
+        super().__init__(sim=sim, observation=observation, reward=reward, **options)
 
     def initial(self, key: Tensor) -> Duel:
         """Return the scenario's opening, with fresh memories of the opponents."""
@@ -105,15 +91,15 @@ class CombatEnv(BatchedEnv):
         state: Duel = self._world.state
         return self._commands(self.opponent, state.combat, self._foes, state.memories)
 
-    def advance(
+    def advance_given(
         self, state: Duel, action: Tensor, given: tuple[list[Command], tuple[Memory, ...]] | None
     ) -> tuple[Duel, Events]:
         """Let opponents and learner decide from the same instant, then everybody flies."""
         commands, memories = given or self._commands(
             self.opponent, state.combat, self._foes, state.memories
         )
-        actions = (action,) if self.team_size == 1 else action.unbind(1)
-        commands = [*(self._action.command(own) for own in actions), *commands]
+        actions = (action,) if self.team_size == 1 else action.unbind()
+        commands = [*(self.action.command(own.t()) for own in actions), *commands]
         combat, events = advance(self.params, state.combat, joint_action(commands))
         return Duel(combat, memories), events
 
@@ -123,7 +109,7 @@ class CombatEnv(BatchedEnv):
         ready = can_fire(params, combat)
         enemies_alive = sides(params, combat.aircraft.alive)[1]
         observed = [self._observation.rows(params, combat, me) for me in self._team]
-        masks = [self._action.mask(ready[me], enemies_alive) for me in self._team]
+        masks = [self.action.mask(ready[me], enemies_alive) for me in self._team]
         if self.team_size == 1:
             leaves = {f"observation/{leaf}": rows for leaf, rows in observed[0].items()}
             return leaves | {"action_mask": masks[0]}
@@ -166,7 +152,7 @@ class CombatEnv(BatchedEnv):
         combat = self.combat_state
         commands, memories = self._commands(pilot, combat, self._team, memories)
         actions = [
-            self._action.nearest(*command[:3], self._aimed_at(combat, me, command.target))
+            self.action.nearest(*command[:3], self._aimed_at(combat, me, command.target))
             for command, me in zip(commands, self._team, strict=True)
         ]
         return actions[0] if self.team_size == 1 else torch.stack(actions, 1), memories

@@ -146,7 +146,7 @@ class Rear(LineAbreast):
         line_rad = own_rad + math.pi + (2.0 * draw[1] - 1.0) * self.bearing_spread_rad
         target_rad = line_rad + math.pi + (2.0 * draw[3] - 1.0) * self.heading_spread_rad
         heading = torch.stack([own_rad, target_rad])
-        return _at_range(_between(self.range_m, draw[0]), line_rad, heading, self.speed_mps)
+        return at_range(_between(self.range_m, draw[0]), line_rad, heading, self.speed_mps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +165,7 @@ class Inbound(LineAbreast):
         line_rad = draw[1] * (2.0 * math.pi)  # towards the side that comes
         back_rad = line_rad + math.pi + (2.0 * draw[2] - 1.0) * self.heading_spread_rad
         heading = torch.stack([draw[0] * (2.0 * math.pi), back_rad])
-        range_m = torch.full_like(line_rad, self.range_m)
-        motion = _at_range(range_m, line_rad, heading, self.speed_mps)
+        motion = at_range(self.range_m, line_rad, heading, self.speed_mps)
         return _swapped(motion, draw[3], self.swap_sides)
 
 
@@ -199,10 +198,12 @@ def abreast(leaders: Motion, spacing_m: Tensor, team_size: int) -> Motion:
     return Motion(*(field.flatten(0, 1) for field in team))
 
 
-def _at_range(range_m: Tensor, line_rad: Tensor, heading: Tensor, speed_mps: float) -> Motion:
-    """Place the first at the origin, the second at this range and direction from it."""
+def at_range(
+    range_m: Tensor | float, line_rad: Tensor, heading: Tensor, speed_mps: float
+) -> Motion:
+    """Place the first leader at the origin, the second at this range and direction from it; fields (2, N)."""
     x_m, y_m = range_m * torch.cos(line_rad), range_m * torch.sin(line_rad)
-    zero = torch.zeros_like(range_m)
+    zero = torch.zeros_like(line_rad)
     speeds_mps = torch.full_like(heading, speed_mps)
     return _motion(torch.stack([zero, x_m]), torch.stack([zero, y_m]), heading, speeds_mps)
 

@@ -1,20 +1,28 @@
 """The base class of every batched simulation: masked resets, honest flags, statistics, one fast path.
 
-A subclass supplies pure functions over NamedTuples of tensors (env axis last):
-    initial(key) -> state                         the first state of the episodes with these keys
-    advance(state, action, given) -> (state, events)      one decision of all agents
-    outside() -> given                                    decisions that cannot be compiled, by default none
-    observe(state) -> {leaf: tensor}              the observation, e.g. "observation/ego" (features, N)
-    judge(state) -> (terminated, truncated)       bool (N,)
-    score(transition) -> (reward, parts)          reward (N,) and its parts, by default the configured terms
-    statistics(state) -> rows                     figures about an episode, logged at its end, (N,) each
-    make_specs() -> (observation, action)         TorchRL's specs of both
-The leaves of several agents are in the group "agents", as "agents/observation/ego" (agents, features, N).
-`navrl/envs/coverage` is the example to imitate.
+A subclass supplies pure functions over NamedTuples of tensors. In all of them the env axis is the last one:
+
+    action                                what an agent may do: specs.Choices(3), specs.Bounds(-1.0, 1.0)
+    initial(key) -> state                 the first state of the episodes with these keys
+    advance(state, action) -> (state, events)     one decision of all agents; an action is (columns, N)
+    observe(state) -> {leaf: tensor}      the observation, e.g. "observation/ego" (features, N)
+
+and, where the default does not do,
+
+    judge(state) -> (terminated, truncated)       bool (N,); by default only `horizon` ends an episode
+    statistics(state) -> rows             figures about an episode, logged at its end, (N,) each; none
+    score(transition) -> (reward, parts)  reward (N,) and its parts; the configured terms
+    own_rewards(transition) -> (A, N)     the reward of every agent, with has_own_rewards; the team's
+    outside() -> given                    decisions that cannot be compiled, for advance_given; none
+    draw(state) -> shapes                 the picture of `navrl replay` (shapes.py); none
+
+The leaves of several agents are in the group "agents", as "agents/observation/ego" (agents, features, N);
+their action is (agents, columns, N). Constants of the simulator are `self.params`, from the option `sim`.
+`navrl/envs/alice_and_bob` is the example to imitate; `navrl new env` writes the shortest one.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
@@ -22,23 +30,27 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torchrl.data import Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
-from navrl.config.checks import require_choice, require_whole
+from navrl.config.checks import require_whole
 from navrl.envs.core import random, specs
 from navrl.envs.core.compiling import Compiled
 from navrl.envs.core.packing import Packed, Packing, pack
 from navrl.envs.core.rewards import Transition, WeightedReward, require_reads
+from navrl.envs.core.shapes import Shape
+from navrl.envs.core.validation import check_columns, check_opening, check_options, lacks
 from navrl.storage.schema import Having, check, numbers
+
+_RETURN = "return"  # the statistic that every env has
 
 
 class EnvOptions(TypedDict):
     """The options that every env has; a subclass accepts them as `**options` and passes them on."""
 
     name: str  # names the run directory
-    headline: Mapping[str, str]  # console columns, {label: metric}
-    objective: str  # the statistic that a run is judged by
+    headline: NotRequired[Mapping[str, str]]  # console columns, {label: metric}; else all
+    objective: NotRequired[str]  # the statistic that a run is judged by, else the return
+    horizon: NotRequired[int | None]  # steps after which an episode is cut
     compile_mode: str | bool  # auto | on | off
     num_envs: int
     device: torch.device | str
@@ -58,8 +70,11 @@ class World(NamedTuple):
 class BatchedEnv(EnvBase):
     """N simulations that step together; see the module docstring for the hooks."""
 
+    action: specs.Action  # what an agent may do
     statistic_names: tuple[str, ...] = ()  # of what `statistics` returns
     rate_names: tuple[str, ...] = ()  # those of them that are 0 or 1
+    has_own_rewards = False  # whether own_rewards returns the reward of every agent
+    share_names: tuple[str, ...] = ()  # further ones that are within [0, 1]
     scripted_group: str | None = None  # the group of options that can act in place of a policy
     # {statistic: rate}: the statistic is a mean over the episodes in which the rate is 1, else over all.
     counted_when: Mapping[str, str] = MappingProxyType({})
@@ -67,55 +82,71 @@ class BatchedEnv(EnvBase):
     def __init__(
         self,
         *,
-        params: Any,
-        observation: Any,
         reward: WeightedReward,
-        rewarded_agents: int = 0,
+        sim: Any = None,
+        observation: Any = None,
         **options: Unpack[EnvOptions],
     ) -> None:
         require_whole("num_envs", options["num_envs"], 1)
-        known = self.rate_names or self.statistic_names
-        require_choice("env.objective", options["objective"], known)
         device, num_envs = torch.device(options["device"]), options["num_envs"]
         super().__init__(device=device, batch_size=[num_envs])
-        self.name, self.headline = options["name"], dict(options["headline"])
-        self.objective, self.compile_mode = options["objective"], options["compile_mode"]
-        self.params = params  # the constants of the simulator
+        self.name, self.compile_mode = options["name"], options["compile_mode"]
+        self.objective = options.get("objective") or _RETURN
+        self.headline = dict(options.get("headline") or self._all_columns())
+        # The constants of the simulator, which may be able to check themselves.
+        self.params = sim.checked() if hasattr(sim, "checked") else sim
+        judged = type(self).judge is not BatchedEnv.judge
+        check_options(self, reward, options.get("horizon"), judged=judged)
         self._observation, self._reward = observation, reward
-        require_reads(f"observation {type(observation).__name__}", type(observation), params)
-        observation.prepare(params, device)
-        reward.prepare(params, device)
+        if observation is not None:
+            require_reads(f"observation {type(observation).__name__}", type(observation), sim)
+            observation.prepare(self.params, device)
+        reward.prepare(self.params, device)
         parts = (f"reward_{name}" for name in reward.names)
-        self.episode_keys = ("return", "length", *self.statistic_names, *parts)
-        self._declare(*self.make_specs(), rewarded_agents)
+        self.episode_keys = (_RETURN, "length", *self.statistic_names, *parts)
+        check_columns(self)
+        self._horizon = options.get("horizon")
         self._env_id = torch.arange(num_envs, device=device) + options.get("first_env_id", 0)
         self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=device)
         self._packed: Packed | None = None  # the current World
         self._whole_step = Compiled(self._whole_step_eager, self.compile_mode)
         self._set_seed(options["seed"])
+        self._declare(check_opening(self, self._seed))
         self._packing = Packing(self._opening(torch.zeros_like(self._env_id), self._seed))
+
+    def _all_columns(self) -> dict[str, str]:
+        """Return console columns of all statistics, rates as percentages, and the return."""
+        shown = [name for name in self.statistic_names if not name.startswith("_")]
+        percent = {name: f"{name}%" if name in self.rate_names else name for name in shown}
+        return {percent.get(name, name): f"episode/{name}" for name in (*shown, _RETURN)}
 
     # ---- hooks -------------------------------------------------------------------------------
 
     def initial(self, key: Tensor) -> Any:
         """Return the first state of the episodes with these keys."""
-        raise TypeError(f"{type(self).__name__} lacks initial(key) -> state")
+        raise lacks(self, "initial(key) -> state")
 
-    def advance(self, state: Any, action: Tensor, given: Any) -> tuple[Any, Any]:
+    def advance(self, state: Any, action: Tensor) -> tuple[Any, Any]:
         """Return the state one decision later, and the events on the way."""
-        raise TypeError(f"{type(self).__name__} lacks advance(...) -> (state, events)")
+        raise lacks(self, "advance(state, action) -> (state, events)")
 
     def outside(self) -> Any:
         """Return the decisions that are made before the compiled step, because they cannot be compiled."""
         return None
 
+    def advance_given(self, state: Any, action: Tensor, given: Any) -> tuple[Any, Any]:
+        """Return what advance does, given the decisions that were made outside."""
+        return self.advance(state, action)
+
     def observe(self, state: Any) -> dict[str, Tensor]:
         """Return every leaf of the observation spec but "episode", named with slashes, env axis last."""
-        raise TypeError(f"{type(self).__name__} lacks observe(state) -> leaves")
+        raise lacks(self, "observe(state) -> leaves")
 
     def judge(self, state: Any) -> tuple[Tensor, Tensor]:
-        """Return terminated and truncated, bool (N,)."""
-        raise TypeError(f"{type(self).__name__} lacks judge(state) -> (terminated, truncated)")
+        """Return terminated and truncated, bool (N,), beside the option `horizon`."""
+        any_leaf = pytree.tree_leaves(state)[0]
+        never = any_leaf.new_zeros(any_leaf.shape[-1:], dtype=torch.bool)
+        return never, never
 
     def score(self, transition: Transition) -> tuple[Tensor, list[Tensor]]:
         """Return the reward (N,) and its weighted parts: the configured terms."""
@@ -127,11 +158,11 @@ class BatchedEnv(EnvBase):
 
     def statistics(self, state: Any) -> list[Tensor]:
         """Return the figures that are logged at the end of an episode, one (N,) per statistic name."""
-        raise TypeError(f"{type(self).__name__} lacks statistics(state) -> rows")
+        return []
 
-    def make_specs(self) -> tuple[Composite, TensorSpec]:
-        """Return the specs of the observation, without "episode", and of the action."""
-        raise TypeError(f"{type(self).__name__} lacks make_specs() -> (observation, action)")
+    def draw(self, state: Any) -> Sequence[Shape]:
+        """Return the picture of a state for the replay page; without one it shows curves alone."""
+        return []
 
     # ---- the step ----------------------------------------------------------------------------
 
@@ -152,7 +183,7 @@ class BatchedEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Make one decision without a restart; the slow path that TorchRL checks."""
         world, action = self._world, tensordict.get(self.action_key)
-        after, events = self.advance(world.state, action, self.outside())
+        after, events = self.advance_given(world.state, action.movedim(0, -1), self.outside())
         self._world, leaves = self._settle(world, after, events)
         return self._tensordict(leaves)
 
@@ -174,7 +205,7 @@ class BatchedEnv(EnvBase):
         self, packed: Packed, action: Tensor, given: Any, seed: Tensor
     ) -> tuple[Packed, dict[str, Tensor], dict[str, Tensor]]:
         world: World = self._packing.unpack(packed)
-        after, events = self.advance(world.state, action, given)
+        after, events = self.advance_given(world.state, action.movedim(0, -1), given)
         settled, ahead = self._settle(world, after, events)
         restarted = self._restarted(settled, ahead["done"].squeeze(-1), seed)
         return pack(restarted), ahead, self._leaves(restarted)
@@ -182,13 +213,16 @@ class BatchedEnv(EnvBase):
     def _settle(self, world: World, after: Any, events: Any) -> tuple[World, dict[str, Tensor]]:
         """Judge and score the step; return the world before any restart, and the leaves of "next"."""
         terminated, truncated = self.judge(after)
+        length = world.length + 1.0
+        if self._horizon is not None:
+            truncated = truncated | (length >= self._horizon)
         truncated = truncated & ~terminated
         transition = Transition(self.params, world.state, after, events, terminated, truncated)
         reward, parts = self.score(transition)
         settled = World(
             state=after,
             episode=world.episode,
-            length=world.length + 1.0,
+            length=length,
             totals=world.totals + torch.stack([reward, *parts]),
         )
         flags = {"terminated": terminated, "truncated": truncated, "done": terminated | truncated}
@@ -224,12 +258,20 @@ class BatchedEnv(EnvBase):
 
     # ---- TorchRL's side ----------------------------------------------------------------------
 
-    def _declare(self, observation: Composite, action: TensorSpec, rewarded_agents: int) -> None:
+    def _declare(self, observed: Mapping[str, Tensor]) -> None:
+        """Publish the specs of what was observed, of the action, the reward and the flags."""
         shape, device = self.batch_size, self.device
-        observation["episode"] = Unbounded((*shape, len(self.episode_keys)), device=device)
-        self.observation_spec = observation
-        self.action_spec = action
-        self.reward_spec = specs.reward_spec(shape, rewarded_agents, device)
+        leaves = {name: tuple(leaf.shape[:-1]) for name, leaf in observed.items()}
+        leaves["episode"] = (len(self.episode_keys),)
+        observation = specs.leaves_spec(leaves, shape, device)
+        if "agents" in observation.keys():  # noqa: SIM118  (no iterator)
+            group = observation["agents"].shape
+            action = specs.team_action_spec(self.action.spec(group, device))
+        else:
+            group, action = shape, self.action.spec(shape, device)
+        self.observation_spec, self.action_spec = observation, action
+        rewarded = group[-1] if self.has_own_rewards else 0
+        self.reward_spec = specs.reward_spec(shape, rewarded, device)
         self.full_done_spec = specs.done_spec(shape, device)
 
     def _tensordict(self, leaves: dict[str, Tensor]) -> TensorDict:
@@ -288,6 +330,17 @@ class BatchedEnv(EnvBase):
             yield
         finally:
             self._seed, self._packed = kept
+
+    @property
+    def decision_s(self) -> float | None:
+        """Return the time between two decisions, None where it has no meaning."""
+        return getattr(self.params, "step_s", None)
+
+    @property
+    def column_names(self) -> dict[str, Sequence[str]]:
+        """Return the columns of leaves and of "action" where they are known, as "speed [400 m/s]"."""
+        names = getattr(self._observation, "names", {})
+        return {**names, "action": getattr(self.action, "names", ())}
 
     @property
     def curriculum_advice(self) -> str:

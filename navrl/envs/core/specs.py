@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torchrl.data import Bounded, Categorical, Composite, TensorSpec, Unbounded
+from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, TensorSpec, Unbounded
+
+from navrl.config.checks import require, require_whole
 
 AGENT_ID = "agent_id"  # the leaf of an observation that identifies the observing agent in its team
 
@@ -78,6 +80,43 @@ class Hybrid(Bounded, metaclass=_KeepsItsClass):
         return torch.cat([bounded, (binary >= 0.5).to(values.dtype)], -1)
 
 
+class Action(Protocol):
+    """What an agent may do."""
+
+    def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
+        """Return the spec of actions (*batch_shape, columns)."""
+
+
+class Choices:
+    """A choice in each column: a whole number from 0 to one less than its size."""
+
+    def __init__(self, *sizes: int) -> None:
+        for size in sizes:
+            require_whole("specs.Choices", size, 2)
+        require(bool(sizes), "specs.Choices", "()", "a number of choices for each column")
+        self.sizes = sizes
+
+    def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
+        """Return the spec of actions (*batch_shape, columns)."""
+        shape = (*batch_shape, len(self.sizes))
+        return MultiCategorical(self.sizes, shape=shape, device=device)
+
+
+class Bounds:
+    """Columns of numbers between two bounds."""
+
+    def __init__(self, low: float, high: float, columns: int = 1) -> None:
+        fits = isinstance(high - low, int | float) and 0.0 < high - low < float("inf")
+        require(fits, "specs.Bounds", (low, high), "a low and a higher finite bound")
+        require_whole("columns of specs.Bounds", columns, 1)
+        self.low, self.high, self.columns = low, high, columns
+
+    def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
+        """Return the spec of actions (*batch_shape, columns)."""
+        shape = (*batch_shape, self.columns)
+        return Bounded(self.low, self.high, shape=shape, device=device)
+
+
 def flag_spec(shape: Sequence[int], device: Any) -> Categorical:
     """Return the spec of bool leaves."""
     return Categorical(2, shape=tuple(shape), dtype=torch.bool, device=device)
@@ -86,14 +125,28 @@ def flag_spec(shape: Sequence[int], device: Any) -> Categorical:
 def leaves_spec(
     leaves: Mapping[str, tuple[int, ...]], shape: Sequence[int], device: Any
 ) -> Composite:
-    """Return the spec of an observation's leaves: flags where a name ends in "_mask", else numbers."""
-    found = {
-        name: flag_spec((*shape, *trailing), device)
-        if name.endswith("_mask")
-        else Unbounded((*shape, *trailing), device=device)
-        for name, trailing in leaves.items()
-    }
-    return Composite(found, shape=tuple(shape), device=device)
+    """Return the spec of an observation from the shape of every leaf in one env, named with slashes.
+
+    The first axis of leaves in the group "agents" is that of the agents. Leaves are flags if they are called
+    alive, or if their name ends in "_mask"; else numbers.
+    """
+    root = Composite(shape=tuple(shape), device=device)
+    for name, trailing in leaves.items():
+        *groups, last = name.split("/")
+        place, size = root, tuple(shape)
+        for group in groups:
+            size = (*shape, trailing[0]) if group == "agents" else size
+            if group not in place.keys():  # noqa: SIM118  (no iterator)
+                place[group] = Composite(shape=size, device=device)
+            place = place[group]
+        full = (*shape, *trailing)
+        place[last] = flag_spec(full, device) if is_flag(last) else Unbounded(full, device=device)
+    return root
+
+
+def is_flag(leaf: str) -> bool:
+    """Return whether a leaf of this name is bool."""
+    return leaf == "alive" or leaf.endswith(mask_of(""))
 
 
 def team_specs(
@@ -103,11 +156,10 @@ def team_specs(
 
     Agents are the group "agents"; "state" is for a centralised critic.
     """
-    (num_envs, _), device = (shape := action.shape[:2]), action.device
-    agents = Composite(observation=leaves_spec(leaves, shape, device), shape=shape, device=device)
-    state = Unbounded((num_envs, state_size), device=device)
-    observation = Composite(agents=agents, state=state, shape=shape[:1], device=device)
-    return observation, team_action_spec(action)
+    num_envs, num_agents, _ = action.shape
+    seen = {f"agents/observation/{name}": (num_agents, *shape) for name, shape in leaves.items()}
+    seen["state"] = (state_size,)
+    return leaves_spec(seen, (num_envs,), action.device), team_action_spec(action)
 
 
 def team_action_spec(action: TensorSpec) -> Composite:

@@ -1,16 +1,17 @@
 """The env of drones as base stations: agents are the group "agents", reward and flags are the team's."""
 
+from collections.abc import Sequence
 from typing import Unpack
 
 import torch
 from torch import Tensor
-from torchrl.data import Bounded, Composite, TensorSpec
 
 from navrl.config.checks import require, require_choice
 from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.reductions import sum_rows
 from navrl.envs.core.rewards import SharedReward, Transition
+from navrl.envs.core.shapes import Circle, Line, Polygon, Shape, Text
 from navrl.envs.coverage.observations import CoverageObservation
 from navrl.envs.coverage.rewards import difference
 from navrl.envs.coverage.sim.advance import (
@@ -18,6 +19,7 @@ from navrl.envs.coverage.sim.advance import (
     advance,
     connected,
     initial_state,
+    serving,
 )
 from navrl.envs.coverage.sim.anchors import anchors
 from navrl.envs.coverage.sim.backhaul import Backhaul
@@ -27,13 +29,24 @@ _STATISTICS = ("score", "coverage", "quality", "connected", "height_m")
 _RELAYED = ("connectivity", "throughput_mbps", "hops")
 _NORMALISED = "score_norm"
 _AXES = 3
+_CORNERS = ((-1.0, -0.7), (1.0, -0.7), (0.0, 1.0))  # of a triangle
 REWARD_SPLITS = ("team", "per_agent", "difference")
 
 
 class CoverageEnv(BatchedEnv):
     """Drones as base stations; an action is a velocity for each, in parts of the highest speed per axis."""
 
+    params: CoverageParams
+    _observation: CoverageObservation
+    share_names = ("coverage", "quality", "connectivity")
     _reward: SharedReward
+    action = specs.Bounds(-1.0, 1.0, columns=_AXES)
+
+    @property
+    def column_names(self) -> dict[str, Sequence[str]]:
+        """Return the columns of leaves where they are known, and of "action"."""
+        unit = f"[{self.params.max_speed_mps:g} m/s]"
+        return {**super().column_names, "action": [f"velocity {axis} {unit}" for axis in "xyz"]}
 
     def __init__(
         self,
@@ -53,29 +66,16 @@ class CoverageEnv(BatchedEnv):
         require(fits, "env.reward_split", reward_split, expected)
         relayed, normalised = _RELAYED * self._relayed, (_NORMALISED,) * bool(self._anchors)
         self.statistic_names = (*_STATISTICS, *relayed, *normalised)
-        super().__init__(
-            params=sim.checked(),
-            observation=observation,
-            reward=reward,
-            rewarded_agents=0 if reward_split == "team" else sim.num_drones,
-            **options,
-        )
-
-    def make_specs(self) -> tuple[Composite, TensorSpec]:
-        """Return the specs of what the drones observe, and of their velocities."""
-        shape = (*self.batch_size, self.params.num_drones, _AXES)
-        velocity = Bounded(-1.0, 1.0, shape=shape, device=self.device)
-        return specs.team_specs(self._observation.leaves, self._observation.state_size, velocity)
+        self.has_own_rewards = reward_split != "team"
+        super().__init__(sim=sim, observation=observation, reward=reward, **options)
 
     def initial(self, key: Tensor) -> CoverageState:
         """Return drones and users at random places."""
         return initial_state(self.params, key)
 
-    def advance(
-        self, state: CoverageState, action: Tensor, given: None
-    ) -> tuple[CoverageState, None]:
+    def advance(self, state: CoverageState, action: Tensor) -> tuple[CoverageState, None]:
         """Fly the drones; there are no events."""
-        return advance(self.params, state, action.permute(2, 1, 0)), None
+        return advance(self.params, state, action.transpose(0, 1)), None
 
     def observe(self, state: CoverageState) -> dict[str, Tensor]:
         """Return the observation of every drone, and the state for a centralised critic."""
@@ -121,6 +121,52 @@ class CoverageEnv(BatchedEnv):
             worst, best = self._anchors
             rows.append((score - worst) * (1.0 / (best - worst)))
         return rows
+
+    def draw(self, state: CoverageState) -> list[Shape]:
+        """Return the ground from above: users in the colour of the drone that serves them, and all links."""
+        params, drone = self.params, state.position[:2]
+        side, number = params.side_m, list(range(params.num_drones))
+        server = serving(params, state)
+        served = server >= 0
+        home = drone.gather(1, server.clamp_min(0).long().expand(2, -1, -1))
+        return [
+            Polygon(
+                [(0.0, 0.0), (side, 0.0), (side, side), (0.0, side)], colour="quiet", filled=False
+            ),
+            Line([state.users.place, home], colour=server, visible=served),
+            Circle(state.users.place, 0.006 * side, colour=server, label="user"),
+            *self._draw_network(state),
+            Circle(drone, 0.017 * side, colour=number, trail=True, label="drone"),
+            Text((drone[0], drone[1] + 0.04 * side), [str(each + 1) for each in number]),
+        ]
+
+    def _draw_network(self, state: CoverageState) -> list[Shape]:
+        """Return the ground stations, and the links of the drones that have a path to one."""
+        backhaul, drone = self.params.backhaul, state.position[:2]
+        if not isinstance(backhaul, Backhaul):
+            return []
+        stations = [(x, y) for x, y, _ in backhaul.stations]
+        linked = backhaul.drone_links(self.params.radio, state.position) & (
+            state.network.length > 0.0
+        )
+        pairs = torch.combinations(torch.arange(self.params.num_drones, device=drone.device)).t()
+        half = 0.02 * self.params.side_m
+        return [
+            Line(
+                [drone[:, pairs[0]], drone[:, pairs[1]]],
+                colour="goal",
+                visible=linked[pairs[0], pairs[1]],
+            ),
+            *(
+                Line([drone, station], colour="goal", visible=state.network.direct[index])
+                for index, station in enumerate(stations)
+            ),
+            Polygon(
+                [[(x + dx * half, y + dy * half) for x, y in stations] for dx, dy in _CORNERS],
+                colour="goal",
+                label="ground station",
+            ),
+        ]
 
 
 def _weights(reward: SharedReward) -> list[float]:

@@ -8,13 +8,14 @@ Leaves are named with slashes and have the env axis first: "observation/features
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
@@ -32,8 +33,10 @@ def needs(package: str, sentence: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        missing = error.name or package
-        what = "which is not installed" if missing == package else f"whose import fails ({error})"
+        what = f"whose import fails ({error})"
+        if isinstance(error, ModuleNotFoundError):
+            its_own = "" if error.name == package else f"which needs {error.name}, "
+            what = f"{its_own}which is not installed"
         raise ConfigError(f"{sentence}, {what}; pip install 'navrl[interop]'") from error
 
 
@@ -47,6 +50,12 @@ def making(option: str, what: str | None, options: Mapping[str, Any]) -> Iterato
             f"{option} = {what} with env.options = {dict(options)} cannot be made: {type(error).__name__}: "
             f"{error}; change env.options or {option}"
         ) from error
+
+
+def leaf_name(path: Sequence[Any]) -> str:
+    """Return the name of a part of an observation; it names layers as well, and NAME_mask would be flags."""
+    name = re.sub(r"\W", "_", "_".join(map(str, path))) or FEATURES
+    return f"{name}_" if name.endswith("_mask") or hasattr(nn.ModuleDict(), name) else name
 
 
 class ExternalOptions(TypedDict):
@@ -81,9 +90,12 @@ class ExternalEnv(EnvBase):
     statistic_names: tuple[str, ...] = ()
     episode_keys = ("return", "length")
     rate_names: tuple[str, ...] = ()
+    share_names: tuple[str, ...] = ()
     counted_when: Mapping[str, str] = MappingProxyType({})  # statistics are means over all episodes
     curriculum_advice = ""
     compile_mode = "off"  # its step is not ours to compile
+    decision_s: float | None = None  # such a world does not say
+    column_names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def __init__(self, **options: Unpack[ExternalOptions]) -> None:
         require_choice("env.objective", options["objective"], self.episode_keys)

@@ -1,6 +1,5 @@
 """Spaces of Gymnasium: observations as named vectors, actions as specs for which there are heads."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from torch.nn import functional
 from torchrl.data import Bounded, MultiCategorical, TensorSpec
 
 from navrl.config.checks import ConfigError
-from navrl.envs.external.base import FEATURES
+from navrl.envs.external.base import leaf_name
 
 
 class Choices(NamedTuple):
@@ -69,7 +68,7 @@ def _parts(space: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...],
 
 
 def _leaf(space: Any, path: tuple[Any, ...]) -> Leaf:
-    name = re.sub(r"\W", "_", "_".join(map(str, path))) or FEATURES  # also a key of layers
+    name = leaf_name(path)
     choices = _choices(space)
     if choices is not None:
         return Leaf(name, path, choices, sum(choices.sizes))

@@ -1,19 +1,18 @@
 """The env of drone navigation: one drone flies to its goal among static and moving obstacles."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Unpack
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import Bounded, Composite, TensorSpec
 
 from navrl.envs.core import specs
 from navrl.envs.core.env import BatchedEnv, EnvOptions, World
 from navrl.envs.core.rewards import WeightedReward
-from navrl.envs.navigation.observation import NavigationObservation
+from navrl.envs.navigation.observation import AXES, NavigationObservation
 from navrl.envs.navigation.planners.base import Planner, perceive
 from navrl.envs.navigation.planners.shield import NoShield, Shield
 from navrl.envs.navigation.sim.advance import Events, advance, initial_state, near_obstacles
@@ -35,12 +34,16 @@ _AXES = 3
 class NavigationEnv(BatchedEnv):
     """Drone navigation; the action is a velocity in the goal frame over the speed limit: ahead, left, up."""
 
+    params: NavigationParams
+    _observation: NavigationObservation
+    action = specs.Bounds(-1.0, 1.0, columns=_AXES)
     rate_names = ("success", "collision_static", "collision_moving", "outside", "timeout")
     statistic_names = (
         *rate_names,
         *("at_goal", "spl", "goal_time_s", "path_m", "clearance_m", "speed_mps"),
         *("acceleration_mps2", "interventions", "shield_mps", "_stage"),
     )
+    share_names = ("at_goal", "spl", "interventions")
     scripted_group = "planner"  # the config group whose options can replace the policy
     counted_when = MappingProxyType({"goal_time_s": "success"})
 
@@ -61,25 +64,16 @@ class NavigationEnv(BatchedEnv):
         self._steps = 0  # since the seed was set; worlds are renewed by it
         shield.prepare(sim.checked().lidar)
         worlds.prepare(sim, options["device"])
-        super().__init__(params=sim, observation=observation, reward=reward, **options)
-
-    def make_specs(self) -> tuple[Composite, TensorSpec]:
-        """Return the specs of the configured observation, and of a velocity."""
-        shape, device = self.batch_size, self.device
-        leaves = specs.leaves_spec(self._observation.leaves, shape, device)
-        velocity = Bounded(-1.0, 1.0, shape=(*shape, _AXES), device=device)
-        return Composite(observation=leaves, shape=shape, device=device), velocity
+        super().__init__(sim=sim, observation=observation, reward=reward, **options)
 
     def initial(self, key: Tensor) -> NavigationState:
         """Return drones that hover at the start of a random route in a random world."""
         return initial_state(self.params, self.worlds.openings, self.worlds.share, key)
 
-    def advance(
-        self, state: NavigationState, action: Tensor, given: None
-    ) -> tuple[NavigationState, Events]:
+    def advance(self, state: NavigationState, action: Tensor) -> tuple[NavigationState, Events]:
         """Convert the action to a command, pass it through the shield, and fly it."""
         limit_mps, kind = self.params.speed_limit_mps, self.params.speed_limit
-        wanted = limit_speed(action.t() * limit_mps, limit_mps, kind)
+        wanted = limit_speed(action * limit_mps, limit_mps, kind)
         command = to_world_frame(heading(self.params, state), wanted)
         flown, _ = self._shield.protect(perceive(self.params, state), command)
         return advance(
@@ -139,6 +133,17 @@ class NavigationEnv(BatchedEnv):
         command, memory = pilot.act(perceive(self.params, state), memory)
         action = to_goal_frame(heading(self.params, state), command) / self.params.speed_limit_mps
         return action.clamp(-1.0, 1.0).t().contiguous(), memory
+
+    @property
+    def decision_s(self) -> float:
+        """Return the time between two actions."""
+        return float(self.params.decision_s)
+
+    @property
+    def column_names(self) -> dict[str, Sequence[str]]:
+        """Return the columns of every leaf, and of "action"."""
+        unit = f"[{self.params.speed_limit_mps:g} m/s]"
+        return {**super().column_names, "action": [f"velocity {axis} {unit}" for axis in AXES]}
 
     def step_and_maybe_reset(
         self, tensordict: TensorDictBase

@@ -1,5 +1,7 @@
 """Observations of a drone: the way to the goal, the lidar scan, and the nearest moving obstacles."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,6 +13,7 @@ from navrl.envs.navigation.sim.state import NavigationState, heading, length, to
 # A configuration may name these.
 __all__ = ["GoalFrameObservation", "NavRLObservation"]
 
+AXES = ("ahead", "left", "up")  # of the goal frame
 _LEAST_M = 1e-6
 _WIDTH_STEP_M = 0.25  # between the width classes of the original
 
@@ -23,6 +26,7 @@ class NavigationObservation:
 
     def __init__(self) -> None:
         self.leaves: dict[str, tuple[int, ...]] = {}
+        self.names: dict[str, Sequence[str]] = {}  # of columns, with units
 
     def prepare(self, params: NavigationParams, device: torch.device | str) -> None:
         """Set the shapes of the leaves."""
@@ -32,6 +36,11 @@ class NavigationObservation:
             "obstacles": (params.near_count, self.obstacle_size),
             "obstacles_mask": (params.near_count,),
         }
+        self.names = self.columns(params)
+
+    def columns(self, params: NavigationParams) -> dict[str, Sequence[str]]:
+        """Return the names of the columns of every leaf."""
+        raise TypeError(f"{type(self).__name__} lacks columns(params) -> names")
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles
@@ -44,6 +53,30 @@ class GoalFrameObservation(NavigationObservation):
     """The default observation: in the goal frame, scaled to about one, with relative speeds of obstacles."""
 
     state_size, obstacle_size = 10, 13
+
+    def columns(self, params: NavigationParams) -> dict[str, Sequence[str]]:
+        """Return the names of the columns of every leaf."""
+        near, speed = f"[{params.near_range_m:g} m]", f"[{params.speed_limit_mps:g} m/s]"
+        return {
+            "state": [
+                *(f"direction to the goal {axis}" for axis in AXES),
+                "distance to the goal [ln(1 + m) / 4]",
+                f"height to the goal, clipped to 1 {near}",
+                *(f"velocity {axis} {speed}" for axis in AXES),
+                f"height above the floor {near}",
+                f"height below the ceiling {near}",
+            ],
+            "lidar": [f"range of the lidar less the measured one [{params.lidar.range_m:g} m]"],
+            "obstacles": [
+                *(f"direction {axis}" for axis in AXES),
+                f"distance {near}",
+                f"gap {near}",
+                *(f"velocity {axis} {speed}" for axis in AXES),
+                *(f"velocity {axis} less the own {speed}" for axis in AXES),
+                "radius [1 m]",
+                "is an upright column",
+            ],
+        }
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles
@@ -98,6 +131,25 @@ class NavRLObservation(NavigationObservation):
     """The published layout of NavRL, without its defects: metres, and absolute speeds."""
 
     state_size, obstacle_size = 8, 10
+
+    def columns(self, params: NavigationParams) -> dict[str, Sequence[str]]:
+        """Return the names of the columns of every leaf."""
+        level = ["level distance [1 m]", "height [1 m]"]
+        return {
+            "state": [
+                *(f"direction to the goal {axis}" for axis in AXES),
+                *level,
+                *(f"velocity {axis} [1 m/s]" for axis in AXES),
+            ],
+            "lidar": ["range of the lidar less the measured one [1 m]"],
+            "obstacles": [
+                *(f"direction {axis}" for axis in AXES),
+                *level,
+                *(f"velocity {axis} [1 m/s]" for axis in AXES),
+                "class of width",
+                "is a floating block",
+            ],
+        }
 
     def rows(
         self, params: NavigationParams, state: NavigationState, near: NearObstacles

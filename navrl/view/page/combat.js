@@ -7,6 +7,7 @@ class CombatScene {
     this.duration = data.duration;
     this.marks = this.fight.marks();
     this.bands = [];
+    this.rhythm = SECONDS;
     this.speed = 4;
     this.selected = 0;
     this.redraw = () => {};

@@ -4,7 +4,7 @@
 const RINGS_KM = [10, 20, 30];
 const TRAIL_FADES_S = [4, 10, 20, 35, 55, 80, 120]; // ages at which a trail gets paler
 const MARK_FADES_S = 30;
-const SIZES = { least: 9000, closest: 500, farthest: 500000 }; // metres of the map that are shown
+const SIZES = { least: 9000, closest: 500, farthest: 500000, scaleText: metresText }; // metres of the map that are shown
 
 class CombatMap {
   constructor(canvas, fight, changed, picked) {

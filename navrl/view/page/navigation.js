@@ -8,6 +8,7 @@ class NavigationScene {
     this.trips = data.trips.map((raw, index) => new Trip(raw, index, data, landscapes));
     this.modes = lidarModes(data.params);
     this.showsAll = false;
+    this.rhythm = SECONDS;
     this.speed = 1;
     this.lastTime = 0;
     // Nobody can look before there is a player.
@@ -142,7 +143,9 @@ class NavigationScene {
     const pace = this.jumped ? Infinity : Math.max(step, Math.abs(time - this.lastTime));
     [this.lastTime, this.jumped] = [time, false];
     const moving = this.map.draw(this.trip, now, pace);
-    this.charts.draw(this.trip, now);
+    this.charts.draw({
+      t: this.trip.t, duration: this.trip.duration, time: now.time, rows: rowsOf(this.trip, now), bands: this.bands,
+    }, SECONDS);
     element("situation").replaceChildren(...situation(this.trip, now, this.trip.moversAt(now)));
     element("banner").hidden = time < this.trip.duration - 0.01;
     return moving;

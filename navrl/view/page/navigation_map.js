@@ -1,7 +1,7 @@
 "use strict";
 /* A trip from above: the world, everything that moves, the lidar, the path so far. */
 
-const TRIP_SIZES = { least: 13, closest: 2, farthest: 200 }; // metres of the map that are shown
+const TRIP_SIZES = { least: 13, closest: 2, farthest: 200, scaleText: metresText }; // metres of the map that are shown
 const AHEAD_S = 1; // the camera looks where the drone will be
 const ARROW_S = 0.8; // an arrow is as long as what is flown in this time
 const MARGIN = 16; // pixels, like all lengths below
@@ -158,24 +158,8 @@ class NavigationMap {
   arrow({ x, y, vx, vy }, colour, alpha) {
     const { pen, plane } = this;
     const [dx, dy] = [vx * ARROW_S * plane.scale, -vy * ARROW_S * plane.scale];
-    const length = Math.hypot(dx, dy);
-    if (length < 5) return;
-    const head = Math.min(7, length / 2);
-    pen.save();
-    pen.translate(plane.toX(x), plane.toY(y));
-    pen.rotate(Math.atan2(dy, dx));
     pen.strokeStyle = pen.fillStyle = tint(colour, alpha);
-    pen.lineWidth = 2;
-    pen.beginPath();
-    pen.moveTo(0, 0);
-    pen.lineTo(length - head, 0);
-    pen.stroke();
-    pen.beginPath();
-    pen.moveTo(length, 0);
-    pen.lineTo(length - head, 0.6 * head);
-    pen.lineTo(length - head, -0.6 * head);
-    pen.fill();
-    pen.restore();
+    arrowOf(pen, plane.toX(x), plane.toY(y), dx, dy);
   }
 
   /** The drone in full size, and a symbol within it. */

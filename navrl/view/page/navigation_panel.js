@@ -74,3 +74,33 @@ function marksOf(trip) {
   }
   return marks.sort((a, b) => a.time - b.time);
 }
+
+/** A row of charts for each figure of the trip. */
+function rowsOf(trip, now) {
+  const { speedLimit, floor, ceiling, bodyRadius, goalRadius, lidarRange } = trip.params;
+  const end = OUTCOME_COLOURS;
+  const rows = [
+    {
+      name: "speed", unit: "m/s", digits: 1, values: trip.speeds, now: now.speed, colour: SPEED_STOPS[2],
+      low: 0, high: Math.max(1.1 * speedLimit, ...trip.speeds), limits: [],
+    },
+    {
+      name: "height", unit: "m", digits: 1, values: trip.z, now: now.z, colour: "#8fb8ff",
+      low: Math.min(0, ...trip.z), high: Math.max(1.12 * ceiling, ...trip.z),
+      limits: [{ value: floor, label: "floor", colour: end.outside }, { value: ceiling, label: "ceiling", colour: end.outside }],
+    },
+    {
+      name: "clearance", unit: "m", digits: 2, values: trip.clearance, now: now.clearance, colour: LIDAR_COLOUR,
+      low: 0, high: Math.min(lidarRange, 1.15 * Math.max(...trip.clearance)), limits: [{ value: bodyRadius, label: "body", colour: end.collision_static }],
+    },
+    {
+      name: "distance to goal", unit: "m", digits: 1, values: trip.distances, now: now.distance, colour: THEME.pale,
+      low: 0, high: Math.max(...trip.distances), limits: [{ value: goalRadius, label: "goal", colour: end.success }],
+    },
+  ];
+  return rows.map(({ name, unit, digits, values, now: present, colour, low, high, limits }) => ({
+    name, colour, low, high, limits,
+    words: [{ text: `${present.toFixed(digits)} ${unit}`, colour: THEME.text }],
+    lines: [{ values, now: present, colour }],
+  }));
+}

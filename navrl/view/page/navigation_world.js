@@ -151,11 +151,6 @@ class Miniature {
   }
 }
 
-function dot(pen, x, y, radius) {
-  pen.beginPath();
-  pen.arc(x, y, radius, 0, 2 * Math.PI);
-}
-
 /** The outcome of a trip as a sign: a disc, a cross, a ring with a cross, a triangle, a square. */
 function drawEnding(pen, x, y, kind, size) {
   pen.strokeStyle = pen.fillStyle = OUTCOME_COLOURS[kind];

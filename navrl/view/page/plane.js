@@ -4,9 +4,15 @@
 const EDGE = 46; // pixels along the border in which no aircraft should be: buttons lie there
 const SETTLE = 0.35; // seconds in which the camera does most of its way
 
+/** 500 -> "500 m", 2000 -> "2 km" */
+function metresText(metres) {
+  return metres >= 1000 ? `${metres / 1000} km` : `${metres} m`;
+}
+
 class Plane {
   /** changed(): the camera was moved by hand; tapped(x, y): a short touch, in pixels of the canvas;
-      sizes: {least, closest, farthest}, metres across the shorter side: of itself, and by hand. */
+      sizes: {least, closest, farthest}, metres across the shorter side: of itself, and by hand; and
+      scaleText(metres), what is written at the scale. */
   constructor(canvas, changed, tapped, sizes) {
     this.canvas = canvas;
     this.changed = changed;
@@ -129,8 +135,7 @@ class Plane {
     pen.font = `12px ${THEME.font}`;
     pen.textAlign = "left";
     pen.textBaseline = "alphabetic";
-    const label = step >= 1000 ? `${step / 1000} km` : `${step} m`;
-    pen.fillText(label, x + 6, y - 6);
+    pen.fillText(this.sizes.scaleText(step), x + 6, y - 6);
   }
 
   /** A line through points {x, y} in metres. */

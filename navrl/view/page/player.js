@@ -1,14 +1,23 @@
 "use strict";
 /* The clock of a replay and everything that moves it. The scene decides the contents:
-   scene.duration           seconds; after a change of these three call player.load()
+   scene.duration           of its time; after a change of these three call player.load()
    scene.marks              [{time, lane, kind, colour, label}] on the time line
    scene.bands              [{from, to, lane, colour}] below them
-   scene.speed              seconds of the scene per second, to begin with
+   scene.rhythm             how its time is counted: SECONDS, or another such object
+   scene.speed              one of the rhythm's speeds, to begin with
    scene.keys               [[key, what it does, () => ..., name on the list]]; without a text it is not listed
    scene.draw(time, step)   draws the instant; step: seconds since the last picture, Infinity after a
                             jump; returns true to be called again */
 
-const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
+const SECONDS = {
+  unit: "second",
+  speeds: [0.25, 0.5, 1, 2, 4, 8, 16], // of the scene's time, per second
+  spacings: [1, 2, 5, 10, 20, 60], // of a time axis
+  speedText: (speed) => `${speed} x`,
+  text: clockText,
+  tick: (time) => `${time} s`,
+  spoken: (time) => `${time.toFixed(1)} seconds`,
+};
 const PLAY_ICON = "M7 4v16l13-8z";
 const PAUSE_ICON = "M6 4h4.5v16H6zM13.5 4H18v16h-4.5z";
 
@@ -56,8 +65,9 @@ class Player {
   }
 
   faster(steps) {
-    const index = SPEEDS.indexOf(this.speed) + steps;
-    this.setSpeed(SPEEDS[clamp(index, 0, SPEEDS.length - 1)]);
+    const { speeds } = this.scene.rhythm;
+    const index = speeds.indexOf(this.speed) + steps;
+    this.setSpeed(speeds[clamp(index, 0, speeds.length - 1)]);
   }
 
   /** To the nearest mark after (1) or before (-1) this instant. */
@@ -92,10 +102,11 @@ class Player {
 
   tell() {
     element("scrub").value = String(this.time);
-    element("clock").textContent = `${clockText(this.time)} / ${clockText(this.scene.duration)}`;
-    const share = (100 * this.time) / this.scene.duration;
+    const { rhythm, duration } = this.scene;
+    element("clock").textContent = `${rhythm.text(this.time)} / ${rhythm.text(duration)}`;
+    const share = (100 * this.time) / duration;
     element("scrub").style.setProperty("--share", `${share}%`);
-    element("scrub").setAttribute("aria-valuetext", `${this.time.toFixed(1)} seconds`);
+    element("scrub").setAttribute("aria-valuetext", rhythm.spoken(this.time));
   }
 
   // ---- mouse and fingers ----------------------------------------------------------------------
@@ -111,7 +122,8 @@ class Player {
       "help-close": () => this.toggleHelp(),
     };
     for (const [id, action] of Object.entries(actions)) element(id).addEventListener("click", action);
-    for (const speed of SPEEDS) element("speed").add(new Option(`${speed} x`, String(speed)));
+    const { speeds, speedText } = this.scene.rhythm;
+    for (const speed of speeds) element("speed").add(new Option(speedText(speed), String(speed)));
     element("speed").addEventListener("change", (event) => this.setSpeed(Number(event.target.value)));
     // A clicked button would otherwise keep the space bar for itself.
     document.addEventListener("click", (event) => {
@@ -153,7 +165,7 @@ class Player {
     button.style.left = `${(100 * mark.time) / this.scene.duration}%`;
     button.style.setProperty("--lane", mark.lane);
     button.style.color = mark.colour;
-    const label = `${clockText(mark.time)}  ${mark.label}`;
+    const label = `${this.scene.rhythm.text(mark.time)}  ${mark.label}`;
     button.setAttribute("aria-label", label);
     button.addEventListener("click", () => this.seek(mark.time));
     for (const name of ["pointerenter", "focus"]) {
@@ -179,12 +191,13 @@ class Player {
   // ---- keyboard -------------------------------------------------------------------------------
 
   ownKeys() {
-    const back = (event) => this.seek(this.time - secondsOf(event));
-    const ahead = (event) => this.seek(this.time + secondsOf(event));
+    const back = (event) => this.seek(this.time - stepOf(event));
+    const ahead = (event) => this.seek(this.time + stepOf(event));
+    const { unit } = this.scene.rhythm;
     return [
       [" ", "play or pause", () => this.toggle(), "space"],
-      ["ArrowLeft", "one second back (Shift: five)", back, "\u2190"],
-      ["ArrowRight", "one second ahead (Shift: five)", ahead, "\u2192"],
+      ["ArrowLeft", `one ${unit} back (Shift: five)`, back, "\u2190"],
+      ["ArrowRight", `one ${unit} ahead (Shift: five)`, ahead, "\u2192"],
       ["Home", "to the start", () => this.seek(0)],
       ["End", "to the end", () => this.seek(this.scene.duration)],
       ["+", "faster", () => this.faster(1)],
@@ -227,6 +240,6 @@ class Player {
   }
 }
 
-function secondsOf(event) {
+function stepOf(event) {
   return event.shiftKey ? 5 : 1;
 }

@@ -1,13 +1,8 @@
 "use strict";
 /* A chart in SVG: means with bands, single runs, or parts on top of each other; values under the pointer are shown. */
 
-const TONES = ["#4ba6ff", "#ff8a5c", "#8fe3c0", "#ffd34d", "#ff7fc4", "#b79cff", "#c9d4df", "#5fd0e0", "#c4d36b", "#e3a3a3"];
 const HEIGHT = 190;
 const EDGE = { left: 46, right: 18, top: 10, bottom: 22 };
-
-function toneOf(index) {
-  return TONES[index % TONES.length];
-}
 
 /** 0.0123456 -> "0.0123"; thousands as counts. */
 function numberText(value) {

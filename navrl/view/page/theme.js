@@ -10,6 +10,7 @@ const THEME = {
   escape: "#ffd34d",
   pale: "#c9d4df",
   flame: "#fff1c9",
+  tones: ["#4ba6ff", "#ff8a5c", "#8fe3c0", "#ffd34d", "#ff7fc4", "#b79cff", "#c9d4df", "#5fd0e0", "#c4d36b", "#e3a3a3"],
   font: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif',
 };
 
@@ -29,6 +30,11 @@ function towards(colour, other, share) {
 
 function sideColour(side) {
   return THEME.sides[side % THEME.sides.length];
+}
+
+/** The colour of the i-th of many. */
+function toneOf(index) {
+  return THEME.tones[index % THEME.tones.length];
 }
 
 function clamp(value, low, high) {
@@ -63,6 +69,32 @@ function outlined(pen, text, x, y, colour) {
   pen.strokeText(text, x, y);
   pen.fillStyle = colour;
   pen.fillText(text, x, y);
+}
+
+function dot(pen, x, y, radius) {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
+}
+
+/** An arrow from a place, so many pixels long; too short for a head it is left out. */
+function arrowOf(pen, x, y, dx, dy) {
+  const length = Math.hypot(dx, dy);
+  if (length < 5) return;
+  const head = Math.min(7, length / 2);
+  pen.save();
+  pen.translate(x, y);
+  pen.rotate(Math.atan2(dy, dx));
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.moveTo(0, 0);
+  pen.lineTo(length - head, 0);
+  pen.stroke();
+  pen.beginPath();
+  pen.moveTo(length, 0);
+  pen.lineTo(length - head, 0.6 * head);
+  pen.lineTo(length - head, -0.6 * head);
+  pen.fill();
+  pen.restore();
 }
 
 /** A canvas as large as it is shown, in device pixels; its context draws in CSS pixels. */

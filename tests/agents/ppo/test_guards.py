@@ -113,6 +113,15 @@ def test_at_most_eight_bad_rows_are_listed(rows):
     assert f"('next/reward' of the rollout in env rows {listed})" in str(caught[0].message)
 
 
+def test_the_reward_is_named_before_the_sums_that_it_breaks():
+    broken = torch.full((2, 3, 1), float("nan"))
+    ahead = {"episode": broken, "reward": broken}
+    frames = TensorDict({"episode": broken, "next": ahead}, [2, 3])
+    guard = UpdateGuard(replay_tolerance=1.0, max_skipped_updates=5)
+    with pytest.warns(UserWarning, match=r"'next/reward' of the rollout in env rows 0, 1"):
+        guard.check(frames, replay_error=0.0, skipped_steps=1.0)
+
+
 def test_a_rollout_of_another_version_is_refused(make_agent):
     agent = make_agent()
     rollout = make_rollout(agent)

@@ -31,6 +31,24 @@ from navrl.envs.core.reductions import any_row
 READS = CombatParams  # the constants that these observations need
 
 EGO_SIZE = 32
+GEOMETRY = (
+    *("range [ln of 10 km]", "range [50 km]", "sine of the bearing", "cosine of the bearing"),
+    *("sine of the heading off the own", "cosine of the heading off the own", "speed [400 m/s]"),
+    *("closing speed [1000 m/s]", "line-of-sight rate [0.1 rad/s]"),
+)
+_SEEN = (
+    *("in the air", "age [80 s]", "speed [1000 m/s]", "range [50 km]"),
+    *("sine of the {0}", "cosine of the {0}", "closing speed [1000 m/s]", "time to go [60 s]"),
+)
+EGO_NAMES = (
+    *("own speed [400 m/s]", "own rudder", "own load [10 g]", "own rounds left [a full rack]"),
+    *("may fire", "time left [time limit]"),
+    *(f"nearest enemy: {name}" for name in (*GEOMETRY, "alive")),
+    *(f"own missile: {name.format('heading off the line to its target')}" for name in _SEEN),
+    *(f"missile at this aircraft: {name.format('bearing')}" for name in _SEEN),
+)
+_DISTANCE, _TIME, _SPEED = "[10 km]", "[60 s]", "[1000 m/s]"  # of the space-time graph
+_UNITS = {"critical": _TIME, "speed": _SPEED}
 
 
 class Ego:
@@ -39,6 +57,8 @@ class Ego:
     def __init__(self, *, spacetime: bool) -> None:
         self.spacetime = spacetime
         self.leaves = {"ego": (EGO_SIZE + spacetime * len(STG_NAMES),)}
+        graph = [f"{name} {_UNITS.get(name.rpartition('_')[2], _DISTANCE)}" for name in STG_NAMES]
+        self.names = {"ego": [*EGO_NAMES, *(graph if spacetime else ())]}
         self._table: ReachTable | None = None
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:

@@ -12,11 +12,13 @@ of an action's target is enemy j. Every row holds, seen from the own nose and cl
 The mirror image negates 3, 5 and 9. Rows of the dead are 0 and masked.
 """
 
+from types import MappingProxyType
+
 import torch
 from torch import Tensor
 
 from navrl.config.checks import require
-from navrl.envs.combat.observations.ego import EGO_SIZE, ego_rows, geometry
+from navrl.envs.combat.observations.ego import EGO_NAMES, EGO_SIZE, GEOMETRY, ego_rows, geometry
 from navrl.envs.combat.observations.spacetime import LIMIT
 from navrl.envs.combat.sim.flight import Motion
 from navrl.envs.combat.sim.geometry import aircraft, look
@@ -26,10 +28,13 @@ from navrl.envs.core.reductions import any_row
 READS = CombatParams  # the constants that these observations need
 
 ENTITY_SIZE = 13
+_SHOTS = ("an own missile flies at it", "its missile flies at us", "any missile flies at it")
 
 
 class Entities:
     """`ego` in 32 numbers, `entities`, and a mask of those alive."""
+
+    names = MappingProxyType({"ego": EGO_NAMES, "entities": ("is an enemy", *GEOMETRY, *_SHOTS)})
 
     def __init__(self, *, team_size: int) -> None:
         self.team_size = team_size

@@ -101,8 +101,8 @@ class Frozen(Pilot):
         """Return the policy's command."""
         if self.policy is None:
             raise ConfigError(
-                f"opponent.checkpoint = {self.checkpoint} can only be the opponent of an env; expected a "
-                "scripted pilot in tournaments and in the learner's seat; choose another"
+                f"opponent.checkpoint = {self.checkpoint} can only be the opponent of an env, or a pilot of "
+                "a tournament; expected a scripted pilot in the learner's seat; choose another"
             )
         with torch.no_grad():
             dist = self.policy.get_dist(self._adapter.observe(params, state, me))

@@ -122,6 +122,13 @@ def connected(state: CoverageState) -> Tensor:
     return sum_rows(state.service.load)
 
 
+def serving(params: CoverageParams, state: CoverageState) -> Tensor:
+    """Return the number of the drone that serves each user, -1: none, int32 (m, N)."""
+    radio = params.radio
+    sinr = links_sinr_db(params, state.position, state.users.place, state.shadow)
+    return associate(sinr, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users).server
+
+
 def _shadow(params: CoverageParams, key: Tensor) -> Tensor:
     """Draw the shadowing of every link for an episode."""
     shape = (SHADOW_PARTS, params.num_drones, params.num_users)

@@ -85,13 +85,16 @@ class Backhaul(NamedTuple):
         if self.share_band:
             rate_mbps = rate_mbps / load.clamp_min(1.0)
         direct, uplink_mbps = self._uplinks(radio, position)
-        apart = position.unsqueeze(2) - position.unsqueeze(1)
-        linked, carried_mbps = self._links(radio, (apart[0], apart[1], apart[2]), self.drone_dbm)
+        linked, carried_mbps = self._between(radio, position)
         hops, bottleneck_mbps = routes(uplink_mbps, linked, carried_mbps, max_hops=self.max_hops)
         length = hops if self.length == "links" else hops + (hops > 1.0).float()
         arriving = torch.minimum(rate_mbps, bottleneck_mbps / length.clamp_min(1.0))
         arriving = torch.where(hops > 0.0, arriving, 0.0)
         return Network(direct, length, bottleneck_mbps, arriving)
+
+    def drone_links(self, radio: Radio, position: Tensor) -> Tensor:
+        """Return the links between drones at position (3, n, N), bool (n, n, N)."""
+        return self._between(radio, position)[0]
 
     def throughput(self, radio: Radio, arriving_mbps: Tensor, num_drones: int) -> Tensor:
         """Return every drone's part (n, N) in the value of the traffic that arrives from the whole team."""
@@ -108,6 +111,11 @@ class Backhaul(NamedTuple):
             every.append(linked)
             carried = torch.where(linked, mbps, carried)
         return torch.stack(every[::-1]), carried
+
+    def _between(self, radio: Radio, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the links between drones and their capacity, (n, n, N) each."""
+        x, y, z = position.unsqueeze(2) - position.unsqueeze(1)
+        return self._links(radio, (x, y, z), self.drone_dbm)
 
     def _links(
         self, radio: Radio, apart: tuple[Tensor, Tensor, Tensor], power_dbm: float
