@@ -122,7 +122,7 @@ def _played(options: argparse.Namespace, name: str, setup: PolicySetup) -> Playe
             while recording.seen < OBSERVATIONS:  # of short episodes there are not enough
                 play(env, recording, deterministic=not options.sampled)
             inputs, outputs = recording.columns()
-            metrics = summarise(ends, env.rate_names, env.counted_when)
+            metrics = summarise(ends, env.rate_names, env.counted_when, env.share_names)
             score = {
                 "name": env.objective,
                 **metrics[env.objective]._asdict(),

@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import json
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from navrl.export.policies import Program
+from navrl.storage.files import to_json
 
 CARD = "card"  # the name of the card in a file's own metadata
 BATCH = "batch"  # the name of the axis of simulations
@@ -53,7 +53,7 @@ class Onnx:
             for value in node.outputs:
                 if not value.is_graph_output():  # torch calls it as an operation, such as "view",
                     value.name = f"inner.{value.name}"  # which an input may be called too
-        made.model.metadata_props[CARD] = json.dumps(card)
+        made.model.metadata_props[CARD] = to_json(card)
         proto = made.model_proto
         for value in (*proto.graph.input, *proto.graph.output):
             value.type.tensor_type.shape.dim[0].dim_param = BATCH
@@ -81,7 +81,7 @@ class Pt2:
         """Return the whole file."""
         buffer = io.BytesIO()
         with _quiet():
-            torch.export.save(program.graph, buffer, extra_files={f"{CARD}.json": json.dumps(card)})
+            torch.export.save(program.graph, buffer, extra_files={f"{CARD}.json": to_json(card)})
         return buffer.getvalue()
 
     def run(self, path: Path, program: Program, inputs: Mapping[str, Tensor]) -> Any:
@@ -106,7 +106,7 @@ class Safetensors:
             "arguments": _arguments(plain),
             "outputs": plain.outputs,
         }
-        found: bytes = save(tensors, {CARD: json.dumps({**card, "graph": graph})})
+        found: bytes = save(tensors, {CARD: to_json({**card, "graph": graph})})
         return found
 
     def run(self, path: Path, program: Program, inputs: Mapping[str, Tensor]) -> Any:
