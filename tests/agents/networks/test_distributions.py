@@ -222,3 +222,31 @@ def test_a_masked_value_of_a_binary_column_is_impossible(allowed, values):
         sample[:, 3] = value
         assert dist.log_prob(sample).exp().max() == 0.0
     assert set(dist.deterministic_sample[:, 3].tolist()) <= values
+
+
+def test_quantiles_of_choices_are_those_of_the_cumulated_probabilities():
+    logits = torch.tensor([0.25, 0.5, 0.25, 0.9, 0.1]).log()
+    mask = torch.tensor([True, True, True, True, False])
+    for share, expected in ((0.0, 0), (0.24, 0), (0.26, 1), (0.74, 1), (0.76, 2), (1 - 2**-24, 2)):
+        dist = MaskedMultiCategorical(logits.expand(1, 5), mask.expand(1, 5), (3, 2))
+        assert dist.icdf(torch.full((1, 2), share)).tolist() == [[expected, 0]]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "cumulated"),
+    [
+        (1.0, 1.0, lambda x: x),
+        (5.0, 1.0, lambda x: x**5),
+        (1.0, 40.0, lambda x: 1.0 - (1.0 - x) ** 40),
+        (2.0, 2.0, lambda x: 3.0 * x**2 - 2.0 * x**3),
+        (3.0, 2.0, lambda x: 4.0 * x**3 - 3.0 * x**4),
+    ],
+)
+def test_quantiles_of_the_beta_invert_its_integral(alpha, beta, cumulated):
+    low, high = -2.0, 4.0
+    shares = torch.linspace(0.001, 0.999, 999).unsqueeze(-1)
+    ones = torch.ones_like(shares)
+    dist = ScaledBeta(alpha * ones, beta * ones, torch.tensor([low]), torch.tensor([high]))
+    x = (dist.icdf(shares).double() - low) / (high - low)
+    assert (x.diff(dim=0) > 0.0).all()
+    torch.testing.assert_close(cumulated(x), shares.double(), atol=4e-4, rtol=0.0)
