@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 import warnings
@@ -53,6 +54,10 @@ class Trial(NamedTuple):
     actions: list[Tensor]  # of all steps that two worlds are compared for
     frames: list[TensorDictBase]  # what `env` did under them, the opening first
 
+    def other(self, **options: int) -> contextlib.closing[Any]:
+        """Return one more such world with these options, which is closed with the context."""
+        return contextlib.closing(self.make(**{"num_envs": NUM_ENVS, "seed": self.seed, **options}))
+
 
 class Line(NamedTuple):
     """One line of the result: ok, note or WRONG."""
@@ -94,30 +99,35 @@ def check_env(options: argparse.Namespace) -> int:
 
 def examine(make: Make, *, seed: int, steps: int) -> Iterator[Line]:
     """Yield a line for each check of the world that `make` makes; stop where it cannot be stepped."""
-    try:
-        env, noted = _built(make, seed)
-        trial = _begun(make, env, seed, steps)
-    except ConfigError as error:
-        yield Line("WRONG", str(error))
-        return
-    for sentence in noted:
-        yield Line("WRONG" if READS_ON_HOST in sentence else "note", sentence)
-    ours = isinstance(env, BatchedEnv)
-    if ours:
-        yield Line("ok", "what the hooks return has the right types and shapes")
-    for check in (*_ANY_WORLD, *(_OURS if ours else ())):
+    with contextlib.ExitStack() as stack:
         try:
-            with warnings.catch_warnings(action="ignore"):  # said once above
-                found = check(trial)
-            yield Line("ok", found)
-        except OddError as error:
-            yield Line("note", str(error))
+            env, noted = _built(make, seed)
+            stack.callback(env.close)
+            trial = _begun(make, env, seed, steps)
         except ConfigError as error:
             yield Line("WRONG", str(error))
-    if not ours:
-        left = "batch size, order and saved states are not checked: the world is from elsewhere"
-        yield Line("note", left)
-    yield from _picture(env)
+            return
+        for sentence in noted:
+            yield Line("WRONG" if READS_ON_HOST in sentence else "note", sentence)
+        ours = isinstance(env, BatchedEnv)
+        if ours:
+            yield Line("ok", "what the hooks return has the right types and shapes")
+        for check in (*_ANY_WORLD, *(_OURS if ours else ())):
+            yield _checked(check, trial)
+        if not ours:
+            left = "batch size, order and saved states are not checked: the world is from elsewhere"
+            yield Line("note", left)
+        yield from _picture(env)
+
+
+def _checked(check: Check, trial: Trial) -> Line:
+    try:
+        with warnings.catch_warnings(action="ignore"), _errors_of_users():  # warned of above
+            return Line("ok", check(trial))
+    except OddError as error:
+        return Line("note", str(error))
+    except ConfigError as error:
+        return Line("WRONG", str(error))
 
 
 def _built(make: Make, seed: int) -> tuple[Any, list[str]]:
@@ -131,12 +141,21 @@ def _built(make: Make, seed: int) -> tuple[Any, list[str]]:
 
 
 def _begun(make: Make, env: Any, seed: int, steps: int) -> Trial:
-    """Play the env; raise ConfigError about an error in a user's code."""
+    """Play the env."""
     torch.manual_seed(seed)
     spec = env.full_action_spec[env.action_key]
     actions = [spec.rand() for _ in range(_PAIR_STEPS)]
-    try:
+    with _errors_of_users():
         return Trial(make, env, seed, steps, actions, played(env, actions, seed))
+
+
+@contextlib.contextmanager
+def _errors_of_users() -> Iterator[None]:
+    """Raise ConfigError about an error in a user's code."""
+    try:
+        yield
+    except ConfigError:
+        raise
     except Exception as error:
         place = users_place(error)
         if place is None:
@@ -190,7 +209,8 @@ def _ends(trial: Trial) -> str:
 
 
 def _same_seed(trial: Trial) -> str:
-    again = played(trial.make(num_envs=NUM_ENVS, seed=trial.seed), trial.actions, trial.seed + 1)
+    with trial.other() as env:
+        again = played(env, trial.actions, trial.seed + 1)
     differs = _difference(trial.frames, again)
     if differs:
         raise ConfigError(
@@ -201,7 +221,8 @@ def _same_seed(trial: Trial) -> str:
 
 
 def _other_seed(trial: Trial) -> str:
-    other = played(trial.make(num_envs=NUM_ENVS, seed=trial.seed + 1), trial.actions, trial.seed)
+    with trial.other(seed=trial.seed + 1) as env:
+        other = played(env, trial.actions, trial.seed)
     if not _difference(trial.frames, other):
         raise OddError(
             "another seed gives the same episodes; expected others unless nothing is random; draw in "
@@ -212,9 +233,9 @@ def _other_seed(trial: Trial) -> str:
 
 def _batch(trial: Trial) -> str:
     for first in (0, FIRST):
-        env = trial.make(num_envs=FEW, seed=trial.seed, first_env_id=first)
         rows = slice(first, first + FEW)
-        few = played(env, [action[rows] for action in trial.actions], trial.seed)
+        with trial.other(num_envs=FEW, first_env_id=first) as env:
+            few = played(env, [action[rows] for action in trial.actions], trial.seed)
         whole = [frame[rows] for frame in trial.frames]
         differs = _difference(whole, few)
         if not differs:
@@ -239,8 +260,8 @@ def _own_action(trial: Trial) -> str:
     others = [action.clone() for action in trial.actions]
     for action in others:
         action[0] = spec.rand()[0]
-    env = trial.make(num_envs=NUM_ENVS, seed=trial.seed)
-    changed = played(env, others, trial.seed)
+    with trial.other() as env:
+        changed = played(env, others, trial.seed)
     differs = _difference([f[1:] for f in trial.frames], [f[1:] for f in changed])
     if differs:
         raise ConfigError(
@@ -257,12 +278,11 @@ def _own_action(trial: Trial) -> str:
 
 def _saved(trial: Trial) -> str:
     half = _PAIR_STEPS // 2
-    env = trial.make(num_envs=NUM_ENVS, seed=trial.seed)
-    root = played(env, trial.actions[:half], trial.seed)[-1]
-    other = trial.make(num_envs=NUM_ENVS, seed=trial.seed + 1)
-    other.load_runtime_state(env.runtime_state())
-    root = root.exclude("reward", ("agents", "reward"))
-    rest = played(other, trial.actions[half:], trial.seed, root)
+    with trial.other() as env, trial.other(seed=trial.seed + 1) as other:
+        root = played(env, trial.actions[:half], trial.seed)[-1]
+        other.load_runtime_state(env.runtime_state())
+        root = root.exclude("reward", ("agents", "reward"))
+        rest = played(other, trial.actions[half:], trial.seed, root)
     differs = _difference(trial.frames[half + 1 :], rest[1:])
     if differs:
         raise ConfigError(

@@ -1,7 +1,5 @@
 """`navrl check-env`: what is wrong with a world, found by playing it."""
 
-import functools
-
 import pytest
 
 from navrl.commands import check_env
@@ -69,6 +67,11 @@ MISTAKES = {
         "WRONG  random actions end in AssertionError: too late; change {lab}.world.Env.advance (world.py, "
         "line 29)",
     ),
+    "an error in another batch": (
+        {VELOCITY: VELOCITY + "\n        assert len(velocity) != 7, 'too few'"},
+        "WRONG  random actions end in AssertionError: too few; change {lab}.world.Env.advance (world.py, "
+        "line 29)",
+    ),
     "what training says": (
         {MOVED: MOVED.removesuffix(", None")},
         "WRONG  advance(state, action) of Env returns only a State; expected two values, the state and "
@@ -84,8 +87,16 @@ def examined(tmp_path, monkeypatch):
     def lines(changes):
         # A judge decides alone when episodes end.
         config, lab = configuration(tmp_path, monkeypatch, changes, {"horizon": None})
-        make = functools.partial(build_env, config, compile_mode="off", from_checkpoint=False)
-        found = check_env.examine(make, seed=0, steps=30)
+        opened, closed = [], []
+
+        def make(**options):
+            env = build_env(config, compile_mode="off", from_checkpoint=False, **options)
+            opened.append(id(env))
+            env.close = lambda: closed.append(id(env))
+            return env
+
+        found = [*check_env.examine(make, seed=0, steps=30)]
+        assert sorted(opened) == sorted(closed)  # some are processes
         return [f"{line.mark:<6} {line.text}" for line in found], lab
 
     return lines
