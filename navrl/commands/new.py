@@ -89,7 +89,8 @@ def _write(options: argparse.Namespace) -> None:
     """Write the files of the part, those of its package if that is new, and print what to do next."""
     kind, name, team = options.kind, options.name, options.team
     require(not team or kind == "env", "--team", f"with {kind}", "it with env only")
-    _check_part(kind, name)
+    template = _TEMPLATES / ("team" if team else kind)
+    _check_part(template, name)
     folder: Path = options.into or Path(name)
     exists = os.path.lexists(folder)
     package = _package_in(folder) if exists else folder.name
@@ -99,7 +100,7 @@ def _write(options: argparse.Namespace) -> None:
     commands = _commands(chosen, f"plugins=[{package}]", {"kind": kind, "name": name})
     words = {"mylab": package, "mypart": name, "MyPart": _class_name(name)}
     words["COMMANDS"] = "\n".join(commands)
-    written = dict(_files(_TEMPLATES / ("team" if team else kind), words))
+    written = dict(_files(template, words))
     if not exists:
         written |= _files(_TEMPLATES / _PROJECT, words)
     for path in written:
@@ -115,12 +116,13 @@ def _write(options: argparse.Namespace) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _check_part(kind: str, name: str) -> None:
-    """Raise ConfigError unless the name is a word for Python and Hydra, and no part of navrl."""
+def _check_part(template: Traversable, name: str) -> None:
+    """Raise ConfigError unless the name is a word for Python and Hydra, and no option of navrl."""
     _check_word("NAME", name)
-    ours = group_options(kind)
-    expected = f"a name that conf/{kind} does not have ({', '.join(ours)})"
-    require(name not in ours, "NAME", name, expected)
+    for group in sorted(folder.name for folder in (template / "mylab" / "conf").iterdir()):
+        ours = group_options(group)  # which Hydra would take, as the reward of a world too
+        expected = f"a name that conf/{group} does not have ({', '.join(ours)})"
+        require(name not in ours, "NAME", name, expected)
 
 
 def _check_package(name: str, option: str) -> None:

@@ -128,6 +128,10 @@ WRONG = {
         ["reward", "shaped"],
         "NAME = shaped; expected a name that conf/reward does not",
     ),
+    "a reward of ours": (
+        ["env", "standard"],
+        "NAME = standard; expected a name that conf/reward does not",
+    ),
     "the standard library": (["reward", "json"], "NAME = json; expected a name that no module"),
     "not on this system": (["reward", "winreg"], "NAME = winreg; expected a name that no module"),
     "an installed package": (["reward", "torch"], "NAME = torch; expected a name that no module"),
