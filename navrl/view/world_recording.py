@@ -66,13 +66,17 @@ def play_worlds(env: Any, policy: Act) -> list[Episode]:
     """Play and record the first episode of every env."""
     draws = isinstance(env, BatchedEnv)
     described: list[Shape] = []
+    first: list[str] = []
     frames: list[_Frame] = []
     lengths = torch.zeros(env.batch_size, dtype=torch.int64)
     for number, (stepped, running) in enumerate(first_episodes(env, policy)):
         shapes = list(env.draw(env.state)) if draws else []
-        described = described or shapes
-        _check_alike(described, shapes, number)
         batches = [batched(shape, env.batch_size[0]) for shape in shapes]
+        kinds = [_kind(*each) for each in zip(shapes, batches, strict=True)]
+        if number == 0:
+            described, first = shapes, kinds
+        elif kinds != first:
+            raise _changed(first, kinds, number)
         frames.append(_frame(env, stepped, batches))
         if number > 0:
             lengths += running
@@ -84,14 +88,19 @@ def play_worlds(env: Any, policy: Act) -> list[Episode]:
     ]
 
 
-def _check_alike(first: Sequence[Shape], now: Sequence[Shape], step: int) -> None:
-    """Raise ConfigError unless draw() returned the same kinds of shapes as at the first step."""
-    kinds = [[type(shape).__name__ for shape in shapes] for shapes in (first, now)]
-    if kinds[0] != kinds[1]:
-        raise ConfigError(
-            f"draw(state) returned {', '.join(kinds[1])} at step {step}; expected the shapes of the first "
-            f"step, {', '.join(kinds[0])}; change draw to use visible= for what comes and goes"
-        )
+def _kind(shape: Shape, batch: Batch) -> str:
+    """Return what a shape is called, with its numbers of places and of points."""
+    _, points, count, _ = batch.points.shape
+    numbers = f" of {points} points" if points > 1 else ""
+    return f"{f'{count} x ' if count > 1 else ''}{type(shape).__name__}{numbers}"
+
+
+def _changed(first: Sequence[str], now: Sequence[str], step: int) -> ConfigError:
+    """Return the error about a draw() that does not return the shapes of the first step."""
+    return ConfigError(
+        f"draw(state) returned {', '.join(now) or 'nothing'} at step {step}; expected the shapes of the "
+        f"first step, {', '.join(first) or 'none'}; change draw to use visible= for what comes and goes"
+    )
 
 
 def _frame(env: Any, stepped: TensorDictBase, shapes: list[Batch]) -> _Frame:

@@ -7,7 +7,7 @@ import torch
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build
-from navrl.envs.core.shapes import Circle
+from navrl.envs.core.shapes import Circle, Line
 from navrl.view import world_recording
 from navrl.view.world_recording import play_worlds
 from tests.envs.conftest import configuration
@@ -85,15 +85,25 @@ def test_a_rate_is_marked_where_it_became_one():
     assert world_recording._first_steps(sums, ("success", "crash")) == {"success": 2}
 
 
-def test_other_shapes_at_a_later_step_are_refused():
-    env, calls = grid(num_envs=1), []
+DOT = Circle((0.0, 0.0))
 
-    def draw(state):
-        calls.append(state)
-        return [Circle((0.0, 0.0))] * min(2, len(calls))
 
-    env.draw = draw
-    with pytest.raises(
-        ConfigError, match=r"returned Circle, Circle at step 1; expected .* Circle; change draw"
-    ):
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ([DOT], [DOT, DOT], "Circle, Circle at step 1; expected .*, Circle; change draw"),
+        ([], [DOT], "Circle at step 1; expected .*, none; change draw"),
+        ([DOT], [], "nothing at step 1; expected .*, Circle; change draw"),
+        ([DOT], [Circle([(0, 0), (1, 1)])], "2 x Circle at step 1; expected .*, Circle; change"),
+        (
+            [Line([(0, 0), (1, 1)])],
+            [Line([(0, 0), (1, 1), (2, 0)])],
+            "Line of 3 points at step 1; expected .*, Line of 2 points; change draw",
+        ),
+    ],
+)
+def test_other_shapes_at_a_later_step_are_refused(before, after, sentence):
+    env, calls = grid(num_envs=1), iter([before, after])
+    env.draw = lambda state: next(calls)
+    with pytest.raises(ConfigError, match=f"returned {sentence}"):
         play_worlds(env, always(EAST))
