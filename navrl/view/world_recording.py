@@ -92,7 +92,7 @@ def _kind(shape: Shape, batch: Batch) -> str:
     """Return what a shape is called, with its numbers of places and of points."""
     _, points, count, _ = batch.points.shape
     numbers = f" of {points} points" if points > 1 else ""
-    return f"{f'{count} x ' if count > 1 else ''}{type(shape).__name__}{numbers}"
+    return f"{'' if count == 1 else f'{count} x '}{type(shape).__name__}{numbers}"
 
 
 def _changed(first: Sequence[str], now: Sequence[str], step: int) -> ConfigError:
@@ -148,6 +148,7 @@ def _episode(env: Any, described: Sequence[Shape], frames: Sequence[_Frame], ind
         drawings=[
             _drawing(shape, [frame.shapes[number] for frame in frames], index)
             for number, shape in enumerate(described)
+            if frames[0].shapes[number].points.numel()  # such as the links of a single drone: none
         ],
         curves=_curves(env, sums, leaves),
     )

@@ -86,6 +86,14 @@ def test_a_rate_is_marked_where_it_became_one():
 
 
 DOT = Circle((0.0, 0.0))
+NONE = Circle(torch.zeros(2, 0, 1))
+
+
+def test_shapes_of_which_there_are_none_are_left_out():
+    env = grid(num_envs=1)
+    env.draw = lambda state: [NONE, DOT]
+    (drawing,) = play_worlds(env, always(EAST))[0].drawings
+    assert drawing.shape is DOT
 
 
 @pytest.mark.parametrize(
@@ -94,6 +102,7 @@ DOT = Circle((0.0, 0.0))
         ([DOT], [DOT, DOT], "Circle, Circle at step 1; expected .*, Circle; change draw"),
         ([], [DOT], "Circle at step 1; expected .*, none; change draw"),
         ([DOT], [], "nothing at step 1; expected .*, Circle; change draw"),
+        ([NONE], [DOT], "Circle at step 1; expected .*, 0 x Circle; change draw"),
         ([DOT], [Circle([(0, 0), (1, 1)])], "2 x Circle at step 1; expected .*, Circle; change"),
         (
             [Line([(0, 0), (1, 1)])],
