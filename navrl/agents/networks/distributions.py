@@ -25,7 +25,7 @@ class ActionDistribution(Distribution):
 
     @property
     def parameters(self) -> Tensor:
-        """The numbers (..., n) that determine it."""
+        """Return the numbers (..., n) that determine it."""
         raise TypeError(f"{type(self).__name__} lacks parameters")
 
     @property
@@ -72,7 +72,7 @@ class MaskedMultiCategorical(ActionDistribution):
 
     @property
     def parameters(self) -> Tensor:
-        """The log-probabilities of all choices, in the order of the mask."""
+        """Return the log-probabilities of all choices, in the order of the mask."""
         return torch.cat(self._log_probs).movedim(0, -1)
 
     @property
@@ -152,7 +152,7 @@ class ScaledBeta(ActionDistribution):
 
     @property
     def parameters(self) -> Tensor:
-        """All alpha, then all beta."""
+        """Return all alpha, then all beta."""
         return torch.cat([self._alpha, self._beta], -1)
 
     @property
@@ -216,7 +216,7 @@ class BoundedAndBinary(ActionDistribution):
 
     @property
     def parameters(self) -> Tensor:
-        """All alpha, all beta, then the log-probabilities of 0 and 1 of each binary column."""
+        """Return all alpha, all beta, then the log-probabilities of 0 and 1 of each binary column."""
         return torch.cat([self._bounded.parameters, self._binary.parameters], -1)
 
     @property
