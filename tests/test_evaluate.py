@@ -8,8 +8,9 @@ import torch
 from tensordict import TensorDict
 
 import navrl.evaluate
+from navrl.config.checks import ConfigError
 from navrl.config.compose import compose
-from navrl.run import evaluation
+from navrl.run import episodes, evaluation
 from navrl.run.episodes import play, summarise, table
 from tests.command_line import command
 
@@ -44,6 +45,17 @@ def test_every_env_plays_one_episode_and_short_ones_count_once():
     env = Clockwork(5)
     assert play(env, lambda td: td, deterministic=True) == {"clock": [1.0, 2.0, 3.0, 4.0, 5.0]}
     assert env.clock == 5, "it stops when the longest first episode ends"
+
+
+def test_an_episode_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(episodes, "_LONGEST", 5)
+    env = Clockwork(5)
+    play(env, lambda td: td, deterministic=True)
+    env = Clockwork(6)
+    env.name = "clocks"
+    with pytest.raises(ConfigError, match="env=clocks goes on after 5 steps; expected an end"):
+        play(env, lambda td: td, deterministic=True)
+    assert env.clock == 5
 
 
 def test_the_final_evaluation_plays_episodes_by_which_nothing_was_decided(monkeypatch):
