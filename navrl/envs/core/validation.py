@@ -107,7 +107,8 @@ def check_step(env: BatchedEnv) -> list[str]:
     state = call(env, "initial", keys(env._seed, count))
     action = _middle(env, _lead(env, count)).movedim(0, -1)
     before = _versions(state, action)
-    with torch.random.fork_rng(devices=[]), HostReads() as reads:  # frozen opponents draw
+    devices = [env.device] if env.device.type == "cuda" else []
+    with torch.random.fork_rng(devices), HostReads() as reads:  # frozen opponents draw
         after, events = _pair(
             env, "advance", call(env, "advance", state, action), "the state and events"
         )
