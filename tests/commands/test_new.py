@@ -177,6 +177,7 @@ def test_wrong_input_is_one_sentence_and_writes_nothing(tmp_path, monkeypatch, c
 )
 def test_nothing_is_overwritten(tmp_path, monkeypatch, capsys, taken):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mylab", raising=False)
     assert new.main(["opponent", "weave", "--into", "mylab"]) == 0
     (tmp_path / "mylab" / taken).parent.mkdir(exist_ok=True)
     (tmp_path / "mylab" / taken).symlink_to("absent")
@@ -193,10 +194,14 @@ def test_nothing_is_overwritten(tmp_path, monkeypatch, capsys, taken):
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """The folder of a package with a part of every kind."""
-    folder = tmp_path_factory.mktemp("outside") / "mylab"
-    for kind, name in PARTS.items():
-        assert new.main([*kind.split(), name, "--into", str(folder)]) == 0
-    return folder
+    place = tmp_path_factory.mktemp("outside")
+    for (
+        kind,
+        name,
+    ) in PARTS.items():  # not in this process, where other tests may have imported a mylab
+        done = process(new.main, *kind.split(), name, "--into", "mylab", folder=place)
+        assert done.returncode == 0, done.stderr
+    return place / "mylab"
 
 
 def run(program, folder):

@@ -44,7 +44,7 @@ CASES = {
         *(*COMBAT, "curriculum=league", "curriculum.self_play.snapshot_every=64"),
         "collector=pipelined",
     ),
-    "combat memory": (*COMBAT, "agent.network.rnn=gru"),
+    "combat memory": (*COMBAT, "agent.network.rnn=gru", "agent.num_minibatches=4"),
     "combat values": (*COMBAT, "eval_every=2", "agent.value_normalisation=ema"),
     "navigation": ("env=navigation", "agent=ppo_navigation", *NEAR),
     "navigation compressed": (
