@@ -28,6 +28,11 @@ COMMANDS = {
     "evaluate": Command(
         "navrl.evaluate", "measure a policy", "navrl evaluate checkpoint=outputs/latest"
     ),
+    "sweep": Command(
+        "navrl.commands.sweep",
+        "list the jobs of a sweep, run what is missing",
+        "navrl sweep --missing multirun/combat-ppo/<sweep>",
+    ),
     "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
     "replay": Command(
         "navrl.commands.replay",

@@ -55,7 +55,8 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
         checks="check_every" in plan.cfg.curriculum,
     ) as interrupt:
         with records.saver:
-            metrics = loop(plan, parts, records, interrupt)
+            left = plan.total - plan.done  # none after a stop in the final evaluation
+            metrics = loop(plan, parts, records, interrupt) if left else records.last_iteration()
         parts.collector.shutdown()
         records.loggers.summary(metrics)
         records.require_saved(parts.agent, interrupt)

@@ -11,17 +11,21 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.callbacks import Callbacks
 from hydra._internal.utils import get_args_parser
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, ValueType
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobStatus
 from hydra.errors import CompactHydraException, HydraException
-from hydra.types import RunMode
+from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
@@ -37,6 +41,7 @@ from navrl.config.compose import (
     to_plain,
 )
 from navrl.config.plugins import add_folder, allow_plugins
+from navrl.config.quoting import override
 from navrl.config.signals import Stopped, number_of, stoppable
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
@@ -111,6 +116,37 @@ def run_plain(
             raise
         _report(sentence)
         return _exit_code(error)
+
+
+def launch_jobs(
+    function: Callable[[DictConfig], float | None],
+    config_name: str,
+    jobs: Mapping[Path, Sequence[str]],
+    hydra_words: Sequence[str],
+) -> None:
+    """Run jobs with Hydra's launcher, each in its folder of the sweep's, and print why some failed.
+
+    `hydra_words` choose the launcher, as in hydra/launcher=joblib.
+    """
+    (folder,) = {path.parent for path in jobs}
+    words = ["hydra.mode=MULTIRUN", override("hydra.sweep.dir", folder), *hydra_words]
+    with hydra.initialize_config_dir(str(conf_dir()), config_name, version_base="1.3"):
+        loader: Any = GlobalHydra.instance().config_loader()
+        try:
+            config = loader.load_configuration(
+                config_name=config_name, overrides=words, run_mode=RunMode.MULTIRUN
+            )
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(explain(error, config_name, words)) from error
+        launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=HydraContext(config_loader=loader, callbacks=Callbacks(config)),
+            task_function=_reporting(function),
+            config=config,
+        )
+        placed = [[*own, override("hydra.sweep.subdir", path.name)] for path, own in jobs.items()]
+        for result in launcher.launch(placed, initial_job_idx=0):
+            if result.status is JobStatus.FAILED:
+                sys.stderr.write(f"{result._return_value}\n")
 
 
 def split_overrides(words: Sequence[str], config_name: str) -> tuple[list[str], list[str]]:

@@ -64,6 +64,15 @@ class RunLock:
         self.release()
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a process, of this machine or where the file system tells, writes the run there."""
+    try:
+        RunLock(path).release()
+    except RunDirectoryError as error:
+        return isinstance(error.__cause__, BlockingIOError)
+    return False
+
+
 @contextlib.contextmanager
 def plain_errors(path: Path) -> Iterator[None]:
     """Turn errors of the system about a run directory into one sentence."""

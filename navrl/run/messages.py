@@ -16,7 +16,6 @@ from navrl.config.checks import printable
 from navrl.config.compile_cache import is_kept
 from navrl.config.quoting import override, shell_line, shown_path
 from navrl.envs.core.compiling import Compilation
-from navrl.run.status import has_finished
 from navrl.run.stored_files import NO_FILES, Repeated
 
 if TYPE_CHECKING:  # they import this module
@@ -118,11 +117,6 @@ def not_finite(run: Path, number: int, saved_frames: int | None, files: Repeated
             f"{again}"
         )
     return f"gradients were not finite in {last}, not saved for that reason; {then}"
-
-
-def unmeasured(run: Path, files: Repeated) -> str:
-    """Return a line for a complete run that was stopped in its final evaluation, else nothing."""
-    return "" if has_finished(run) else f"{interrupted(run, files, complete=True)}\n"
 
 
 def saved_files(run: Path) -> str:

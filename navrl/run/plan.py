@@ -22,11 +22,11 @@ from navrl.config.resumed import resumed
 from navrl.config.stored import LOCAL, words_of
 from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
-from navrl.run import messages
 from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS, own_threads
 from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
+from navrl.run.status import has_finished
 from navrl.run.stored_files import Repeated, files_read, repeated, require_typed
 from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
 from navrl.storage.files import parse_json, read_text
@@ -143,7 +143,9 @@ class Plan(NamedTuple):
 def plan_run(
     cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None
 ) -> Iterator[Plan | None]:
-    """Plan this command's run, which is locked while open; None if resume=auto finds it complete.
+    """Plan this command's run, which is locked while open; None if resume=auto finds it finished.
+
+    One that was stopped in its final evaluation has no iteration left, and is only evaluated.
 
     `begun` is called with its directory.
     """
@@ -167,14 +169,14 @@ def plan_run(
         try:
             progress = _iterations(cfg, saved)
         except RunComplete as complete:
-            if not automatic:
+            if not automatic or saved is None:
                 raise
-            sys.stdout.write(
-                f"{complete}\n{messages.unmeasured(lock.path, repeated(cfg, choices))}"
-            )
-            begun(lock.path)
-            yield None
-            return
+            if has_finished(lock.path):
+                sys.stdout.write(f"{complete}\n")
+                begun(lock.path)
+                yield None
+                return
+            progress = (saved["iteration"], saved["iteration"], saved["frames"])
         begun(lock.path)
         origin = str(checkpoint or "nothing")
         yield Plan(cfg, choices, lock, overrides, saved, origin, *progress, started)
@@ -312,7 +314,7 @@ def own_folder(fresh: Path, overrides: Sequence[str]) -> Path:
         return fresh
     siblings = sorted(fresh.parent.iterdir(), reverse=True) if fresh.parent.is_dir() else []
     for folder in siblings:  # their names begin with the date
-        if is_run(folder) and same_run(_first_overrides(folder), overrides):
+        if is_run(folder) and same_run(first_overrides(folder), overrides):
             remove_if_empty(fresh)
             return folder
     return fresh
@@ -336,14 +338,14 @@ def _newest_in(folder: Path) -> Path | None:
 
 def new_overrides(folder: Path, overrides: Sequence[str]) -> list[str]:
     """Return the overrides that the run's saved configuration does not contain already."""
-    known = _by_key(_first_overrides(folder))
+    known = by_key(first_overrides(folder))
     for later in _later_overrides(folder):
-        known |= _by_key(later)
-    found = _by_key(overrides)
-    return [w for key, w in found.items() if known.get(key) != w or _root(w) in LOCAL]
+        known |= by_key(later)
+    found = by_key(overrides)
+    return [w for key, w in found.items() if known.get(key) != w or root_of(w) in LOCAL]
 
 
-def _first_overrides(folder: Path) -> list[str]:
+def first_overrides(folder: Path) -> list[str]:
     """Return the overrides that the run in `folder` was started with."""
     path = folder / "overrides.yaml"
     return words_of(read_text(path), path) if path.exists() else []
@@ -372,13 +374,13 @@ def same_run(first: Sequence[str], second: Sequence[str]) -> bool:
 
 def _described(overrides: Sequence[str]) -> dict[str, str]:
     words = [word for word in overrides if word not in _FROM_NOTHING]
-    return _by_key([word for word in words if _root(word) not in _NOT_THE_RUN])
+    return by_key([word for word in words if root_of(word) not in _NOT_THE_RUN])
 
 
-def _by_key(overrides: Sequence[str]) -> dict[str, str]:
+def by_key(overrides: Sequence[str]) -> dict[str, str]:
     """Return the overrides by key; of several for one key Hydra takes the last."""
     return {word.partition("=")[0].lstrip("+"): word for word in overrides}
 
 
-def _root(override: str) -> str:
+def root_of(override: str) -> str:
     return override.partition("=")[0].lstrip("+~").partition("@")[0].partition(".")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from navrl.config.signals import name_of
 from navrl.contracts import Agent, RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
+from navrl.loggers.jsonl import read_iterations
 from navrl.run import messages
 from navrl.run.build import Parts
 from navrl.run.device import enough_memory
@@ -82,6 +84,12 @@ class Records(NamedTuple):
         self.run.settle("failed", reason)
         self.note(reason)
         raise SystemExit(128 + interrupt.number)
+
+    def last_iteration(self) -> dict[str, float]:
+        """Return what the last iteration has logged, for a run that has none left."""
+        rows = read_iterations(self.run.path / "metrics.jsonl")
+        (last,) = rows[-1:] or [{"iteration": math.nan}]
+        return {name: number for name, number in last.items() if name != "frames"}
 
     def end_interrupted(self, interrupt: Interrupt, *, complete: bool) -> None:
         """Set the status, and print the command that goes on with the run."""

@@ -144,14 +144,25 @@ def test_overrides_given_last_are_known_and_what_differs_from_it_is_not(tmp_path
     assert new(tmp_path, ["agent.optimizer.learning_rate=2"]) == []
 
 
-def test_a_complete_run_that_was_killed_while_it_was_measured_says_how_to_measure_it(here, capsys):
-    assert train(*AUTO) == 0
-    capsys.readouterr()
-    (run,) = runs()
+def test_a_complete_run_that_was_killed_while_it_was_measured_is_measured(here):
+    run = here / "measured"
+    evaluated = (*AUTO, "eval_opponents=[straight]", "eval_episodes=4", f"hydra.run.dir={run}")
+    assert train(*evaluated) == 0
+    rows, summary = (
+        (run / "metrics.jsonl").read_bytes(),
+        json.loads((run / "summary.json").read_text()),
+    )
     for content in ('{"state": "running"}', "torn"):
         (run / "status.json").write_text(content)
-        assert train(*AUTO) == 0
-        assert capsys.readouterr().out.endswith(f"-m navrl.evaluate checkpoint={run}\n")
+        (run / "summary.json").write_text("{}")
+        assert train(*evaluated) == 0
+        assert json.loads((run / "status.json").read_text())["state"] == "finished"
+        found = json.loads((run / "summary.json").read_text())
+        assert {key: found[key] for key in summary if not key.startswith("time/")} == {
+            key: value for key, value in summary.items() if not key.startswith("time/")
+        }
+        assert "eval/straight/win" in found
+        assert (run / "metrics.jsonl").read_bytes() == rows
 
 
 def test_restarts_go_on_with_an_older_run_only_if_named(here, capsys, monkeypatch):
