@@ -31,6 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setup: installing $(TORCH_SPEC), then navrl and its tools (a few minutes the first time)"
 	@$(PIP) $(PIP_ARGS) '$(TORCH_SPEC)'
 	@$(PIP) -e '.[dev]'
+	@$(PIP) --no-deps hydra-ray-launcher==1.2.2  # which wants an older cloudpickle, and boto3 for AWS, and needs neither
 	@touch $@
 
 train: setup  ## train a demonstration policy; ARGS adds Hydra options

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from navrl.config.checks import ConfigError
-from navrl.config.command import launch_jobs, run_plain
+from navrl.config.command import reporting, run_plain
 from navrl.config.command_line import columns, command_parser, show, take_words
+from navrl.config.launchers import launch_jobs
 from navrl.config.quoting import shell_line, shown_path
 from navrl.run.sweep import Job, Sweep, job_words, read_sweep
 from navrl.train import train
@@ -75,7 +76,7 @@ def _run(sweep: Sweep, typed: Sequence[str]) -> None:
     folders = [job.folder for job in sweep.missing]
     jobs = dict(zip(folders, words, strict=True))
     sys.stdout.flush()
-    launch_jobs(train, "train", jobs, about_hydra)
+    launch_jobs(reporting(train), "train", jobs, about_hydra)
 
 
 def _is_about_hydra(word: str) -> bool:

@@ -11,21 +11,17 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.callbacks import Callbacks
 from hydra._internal.utils import get_args_parser
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, ValueType
-from hydra.core.plugins import Plugins
-from hydra.core.utils import JobStatus
-from hydra.errors import CompactHydraException, HydraException
-from hydra.types import HydraContext, RunMode
+from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
@@ -40,17 +36,13 @@ from navrl.config.compose import (
     one_line,
     to_plain,
 )
+from navrl.config.launchers import JobFailed, unless_stopped, waiting_for_jobs
 from navrl.config.plugins import add_folder, allow_plugins
-from navrl.config.quoting import override
 from navrl.config.signals import Stopped, number_of, stoppable
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
 _SET = "; write key=value without --set"
-
-
-class _JobFailed(CompactHydraException):
-    """One job of a sweep failed for a reason its sentence explains; the others go on."""
 
 
 def run_main(
@@ -68,10 +60,11 @@ def run_main(
         with stoppable():
             allow_plugins(sys.argv[1:])
             sys.argv[1:] = arguments_of(sys.argv[1:])
-            _check_command_line(config_name, sys.argv[1:])
+            launcher = _check_command_line(config_name, sys.argv[1:])
             conf = str(conf_dir())
             main = hydra.main(version_base="1.3", config_path=conf, config_name=config_name)
-            main(_reporting(function))()
+            with waiting_for_jobs(launcher):
+                main(reporting(function))()
     except KeyboardInterrupt as interrupt:
         sys.exit(_interrupted(interrupt))
     except (
@@ -118,37 +111,6 @@ def run_plain(
         return _exit_code(error)
 
 
-def launch_jobs(
-    function: Callable[[DictConfig], float | None],
-    config_name: str,
-    jobs: Mapping[Path, Sequence[str]],
-    hydra_words: Sequence[str],
-) -> None:
-    """Run jobs with Hydra's launcher, each in its folder of the sweep's, and print why some failed.
-
-    `hydra_words` choose the launcher, as in hydra/launcher=joblib.
-    """
-    (folder,) = {path.parent for path in jobs}
-    words = ["hydra.mode=MULTIRUN", override("hydra.sweep.dir", folder), *hydra_words]
-    with hydra.initialize_config_dir(str(conf_dir()), config_name, version_base="1.3"):
-        loader: Any = GlobalHydra.instance().config_loader()
-        try:
-            config = loader.load_configuration(
-                config_name=config_name, overrides=words, run_mode=RunMode.MULTIRUN
-            )
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(explain(error, config_name, words)) from error
-        launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=HydraContext(config_loader=loader, callbacks=Callbacks(config)),
-            task_function=_reporting(function),
-            config=config,
-        )
-        placed = [[*own, override("hydra.sweep.subdir", path.name)] for path, own in jobs.items()]
-        for result in launcher.launch(placed, initial_job_idx=0):
-            if result.status is JobStatus.FAILED:
-                sys.stderr.write(f"{result._return_value}\n")
-
-
 def split_overrides(words: Sequence[str], config_name: str) -> tuple[list[str], list[str]]:
     """Return the words for this command, and the options of navrl train that it does not have itself."""
     own_config, train = compose_all(config_name, ()), compose_all("train", ())
@@ -186,11 +148,14 @@ def _refuse_flags(program: str, flags: Sequence[str], message: str) -> None:
     raise ConfigError(f"{' '.join(words)}{hint} (see: {program} --help)")
 
 
-def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
-    """Raise one sentence about anything wrong with the arguments, before anything is created."""
+def _check_command_line(config_name: str, arguments: Sequence[str]) -> str:
+    """Raise one sentence about anything wrong with the arguments, before anything is created.
+
+    Return the class of the launcher, nothing without a sweep.
+    """
     options = _parse_flags(config_name, arguments)
     if options.help or options.hydra_help or options.shell_completion:
-        return
+        return ""
     extra = []
     if options.config_dir is not None:
         extra = [f"hydra.searchpath=['file://{Path(options.config_dir).absolute()}']"]
@@ -204,6 +169,7 @@ def _check_command_line(config_name: str, arguments: Sequence[str]) -> None:
         )
     if options.cfg is None and options.info is None:
         check_can_start(config, multirun=multirun)
+    return str(config.hydra.launcher["_target_"]) if multirun else ""
 
 
 def _parse_flags(config_name: str, arguments: Sequence[str]) -> argparse.Namespace:
@@ -293,19 +259,19 @@ def check_can_start(config: DictConfig, *, multirun: bool) -> None:
         raise OSError(error.errno, reason, str(output)) from error
 
 
-def _reporting(function: Callable[[DictConfig], float | None]) -> Callable[[DictConfig], Any]:
+def reporting(function: Callable[[DictConfig], float | None]) -> Callable[[DictConfig], Any]:
     """Return the function as a job that ends without a traceback if the message explains the error."""
 
     @functools.wraps(function)
     def job(config: DictConfig) -> float | None:
         try:
-            return function(config)
+            return unless_stopped(function, config)
         except Exception as error:
             sentence = _sentence(error)
             if sentence is None or _debugging():
                 raise
             if HydraConfig.get().mode is RunMode.MULTIRUN:
-                raise _JobFailed(f"navrl: error: {printable(sentence)}") from error
+                raise JobFailed(f"navrl: error: {printable(sentence)}") from error
             _report(sentence)
             raise SystemExit(_exit_code(error)) from error
 

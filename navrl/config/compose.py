@@ -26,6 +26,12 @@ from navrl.config.stored import COMMAND, LOCAL, is_reference, plain_stored
 
 _ABSENT = object()
 SPELLINGS = {"evaluate": ("checkpoint", "env")}  # which that command takes besides its keys
+_LAUNCHERS = "hydra/launcher"
+# Their packages, by name.
+LAUNCHERS = {
+    **dict.fromkeys(("joblib", "submitit_local", "submitit_slurm"), "pip install 'navrl[launch]'"),
+    "ray": "pip install 'navrl[ray]', then pip install --no-deps hydra-ray-launcher==1.2.2",
+}
 _BARE = {"evaluate": "checkpoint"}  # what a word without a key is likely to be
 _SYNONYMS = {"gamma": "discount", "lr": "learning_rate"}  # what others call it
 
@@ -209,6 +215,8 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -
         group, _, option = str(error.missing_cfg_file).rpartition("/")
         options = [str(name) for name in error.options or ()]
         known = f"; available: {', '.join(options)}" if options else ""
+        if group == _LAUNCHERS and option in LAUNCHERS:
+            return f"{group}={option} needs a package that is not installed; {LAUNCHERS[option]}"
         if group == "reward" and not any(word.startswith("reward=") for word in overrides):
             return (
                 f"env={option} has no reward of its name; expected conf/reward/{option}.yaml beside "

@@ -49,7 +49,7 @@ def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="
         (["--experimental-rerun", "x.pickle"], "--experimental-rerun is refused"),
         (["--config-dir", "/x"], "--config-dir '/x' is not a directory"),
         (["env.name=${nothing}"], "Interpolation key 'nothing' not found"),
-        (["hydra/launcher=none"], "Unknown hydra/launcher 'none'; available: basic"),
+        (["hydra/launcher=none"], "Unknown hydra/launcher 'none'; available: basic, joblib"),
     ],
 )
 def test_wrong_command_lines_get_one_sentence_and_create_nothing(
