@@ -2,6 +2,7 @@
 
 from navrl.collectors.compressed import CompressedCollector
 from navrl.collectors.pipelined import PipelinedCollector
+from navrl.collectors.ray import RayCollector
 from navrl.collectors.stepwise import StepwiseCollector
 from navrl.collectors.sync import SyncCollector
 from navrl.collectors.tensor_memory import TensorMemory
@@ -9,6 +10,7 @@ from navrl.collectors.tensor_memory import TensorMemory
 __all__ = [
     "CompressedCollector",
     "PipelinedCollector",
+    "RayCollector",
     "StepwiseCollector",
     "SyncCollector",
     "TensorMemory",

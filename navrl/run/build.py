@@ -24,7 +24,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from navrl.config.build import is_ours
 from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import build, from_json, group_option
-from navrl.config.plugins import allowed
+from navrl.config.plugins import allow_plugins, allowed
+from navrl.config.quoting import override
 from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy, LessonEnv
 from navrl.curriculum.gate import means
 from navrl.envs.combat.env import CombatEnv
@@ -115,7 +116,7 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
             curriculum.load_state_dict(saved["curriculum"])
         env.set_seed(cfg.seed + plan.done)  # not the first episodes of the run again
     frames = (plan.total - plan.done) * cfg.num_envs * cfg.rollout_steps
-    collector = build_collector(cfg, env, agent, total_frames=frames)
+    collector = build_collector(cfg, env, agent, total_frames=frames, seed=cfg.seed + plan.done)
     if saved is not None and plan.keeps_episodes:
         with loading(plan.origin):
             load_episodes(Parts(env, agent, collector, curriculum), saved, plan.explained_misfits)
@@ -199,12 +200,32 @@ def build_agent(
     return agent
 
 
-def build_collector(cfg: DictConfig, env: Env, agent: Agent, *, total_frames: int) -> Collector:
-    """Build the collector of a configuration, which collects with the policy of the agent."""
-    collector: Collector = build(cfg.collector)(
+def build_collector(
+    cfg: DictConfig, env: Env, agent: Agent, *, total_frames: int, seed: int = 0
+) -> Collector:
+    """Build the collector of a configuration, which collects with the policy of the agent.
+
+    `seed` is of the episodes in envs that the collector makes itself.
+    """
+    make = build(cfg.collector)
+    if getattr(make.func, "elsewhere", False):
+        make = partial(make, make_parts=partial(_parts_elsewhere, cfg, seed), seed=seed)
+    collector: Collector = make(
         env=env, policy=agent.policy, rollout_steps=cfg.rollout_steps, total_frames=total_frames
     )
     return collector
+
+
+def _parts_elsewhere(
+    cfg: DictConfig, seed: int, num_envs: int, first_env_id: int
+) -> tuple[Env, LearnedPolicy]:
+    """Build an env and an untrained policy in a process that only collects, on one core."""
+    allow_plugins([override("plugins", cfg.plugins)] if cfg.plugins else [])
+    prepare_process(1)
+    cfg = cfg.copy()
+    cfg.device = "cpu"
+    env = build_env(cfg, num_envs=num_envs, seed=seed, first_env_id=first_env_id)
+    return env, build_agent(cfg, env, num_iterations=1).policy.requires_grad_(False)
 
 
 def load_policy(
@@ -371,7 +392,7 @@ if TYPE_CHECKING:
     AGENTS: tuple[type[contracts.Agent], ...] = (PPO, HMASD)
     COLLECTORS: tuple[type[contracts.Collector], ...] = (
         *(collectors.SyncCollector, collectors.StepwiseCollector),
-        *(collectors.CompressedCollector, collectors.PipelinedCollector),
+        *(collectors.CompressedCollector, collectors.PipelinedCollector, collectors.RayCollector),
     )
     CURRICULA: tuple[type[contracts.Curriculum], ...] = (
         *(curriculum.NoCurriculum, curriculum.Lessons, curriculum.Stages),
