@@ -235,6 +235,8 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str] = ()) -
 
 def _unknown_key(key: str, written: str, config_name: str, overrides: Sequence[str]) -> str:
     """Return 'Unknown key ...' with the closest key or group of the command, given the other overrides."""
+    if written.startswith("hydra.launcher."):
+        return f"Unknown key '{written}' of this launcher; name the launcher too, as in {_LAUNCHERS}=joblib"
     env = [override for override in overrides if override.startswith("env=")]
     others = [
         override for override in overrides if override.lstrip("+~").partition("=")[0] != written

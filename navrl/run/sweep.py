@@ -30,6 +30,7 @@ JobState = Literal["finished", "running", "killed", "interrupted", "failed", "ne
 RECORD = "multirun.yaml"  # which Hydra writes before the first job
 _MOST_JOBS = 10_000
 _SWEEPER = "BasicSweeper"  # others choose a job by the results of those before it
+_OF_THIS_FOLDER = ("hydra.mode=", "hydra.sweep.dir=")
 _OWN = ("resume", "restarts")  # this command decides how a job goes on
 _NEVER_TAKEN = (*COMMAND, "init")  # from a file: what runs, where it writes, which weights it reads
 
@@ -124,7 +125,8 @@ def _recorded(record: Path) -> tuple[list[str], list[str]]:
             f"{record} is of {kind[:40]}, which chose each job by the results of others; expected Hydra's "
             "own sweeper; go on with single jobs by navrl train resume=<folder of the job>"
         )
-    return [*params, *task], [word for word in launcher if not word.startswith("hydra.mode=")]
+    launcher = [word for word in launcher if not word.startswith(_OF_THIS_FOLDER)]
+    return [*params, *task], launcher
 
 
 def _texts(found: Any) -> list[str]:

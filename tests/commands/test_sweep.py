@@ -88,11 +88,13 @@ def test_a_complete_sweep_runs_nothing(tmp_path, capsys):
 
 @pytest.mark.usefixtures("_here")
 def test_a_sweep_that_still_runs_is_left_alone(tmp_path, capsys):
-    folder = write_sweep(tmp_path / "s", "seed=1,2", launcher=["hydra/launcher=joblib"])
+    folder = write_sweep(
+        tmp_path / "s", "seed=1,2", launcher=["hydra/launcher=joblib", "hydra.sweep.dir=s"]
+    )
     write_job(folder / "0", "seed=1", state="running")
     with RunLock(folder / "0"):
         assert main(["--missing", "s"]) == 0
-        assert "started with hydra/launcher=joblib" in capsys.readouterr().out
+        assert "started with hydra/launcher=joblib: add" in capsys.readouterr().out
         assert main(["--missing", "s", "--run"]) == 2
     assert "s/0 is running, and its sweep may yet start other jobs" in capsys.readouterr().err
     assert not (folder / "1").exists()
@@ -120,6 +122,7 @@ def test_names_of_a_stranger_move_no_cursor(tmp_path, capsys):
         (["--missing", "s", "device=cpu"], "device=cpu changes nothing in a list"),
         (["--missing", "s", "--runs"], "did you mean '--run'"),
         (["--missing", "s", "--run", "hydra/launcher=joblip"], "joblip"),
+        (["--missing", "s", "--run", "hydra.launcher.n_jobs=2"], "as in hydra/launcher=joblib"),
         (["--missing", "s", "--run", "sede=1"], "did you mean 'seed'"),
         (["--missing", "s", "--run", "total_frames=0.5", "agent=pppo"], "Unknown agent 'pppo'"),
     ],
