@@ -33,6 +33,11 @@ COMMANDS = {
         "list the jobs of a sweep, run what is missing",
         "navrl sweep --missing multirun/combat-ppo/<sweep>",
     ),
+    "tune": Command(
+        "navrl.commands.tune",
+        "search for better options",
+        "navrl tune env=combat agent=ppo --trials 24 --workers 2",
+    ),
     "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
     "replay": Command(
         "navrl.commands.replay",

@@ -33,6 +33,7 @@ class Monitor:
         self._evaluating_s = 0.0  # of all iterations
         self._clock = clock
         self._since = clock()
+        self._cpu_since = time.process_time()
         self._sections = Sections(device, clock=clock)
         self.section = self._sections.section
 
@@ -40,9 +41,15 @@ class Monitor:
         """Return seconds, rates and memory since the last `pop`; `frames` counts from the run's start."""
         seconds = self._sections.read()
         metrics = {f"time/{name}": each for name, each in seconds.items()}
-        metrics |= {"time/iteration": self._clock() - self._since, **self._rates(frames, seconds)}
-        metrics |= memory(self._device)
-        self._frames, self._since = frames, self._clock()
+        cpu_s = (
+            time.process_time()
+        )  # of all threads; what neighbours do to a busy machine is not in it
+        metrics |= {
+            "time/iteration": self._clock() - self._since,
+            "time/cpu": cpu_s - self._cpu_since,
+        }
+        metrics |= {**self._rates(frames, seconds), **memory(self._device)}
+        self._frames, self._since, self._cpu_since = frames, self._clock(), cpu_s
         return metrics
 
     def timed(self, rollouts: Iterable[TensorDictBase]) -> Iterator[TensorDictBase]:

@@ -70,7 +70,14 @@ WORLD = Scene(
     (*_PLAYER, "charts.js", "shapes.js", "world.js"),
 )
 
-REPORT = Scene("report.html", "", ("report.css",), ("report_chart.js", "report.js"))
+REPORT = Scene("report.html", "", ("report.css",), ("elements.js", "report_chart.js", "report.js"))
+
+SEARCH = Scene(
+    "report.html",
+    "",
+    ("report.css", "search.css"),
+    ("elements.js", "report_chart.js", "search_chart.js", "search.js"),
+)
 
 
 def page(scene: Scene, data: Mapping[str, Any]) -> str:

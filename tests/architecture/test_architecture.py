@@ -36,6 +36,7 @@ def test_planted_violations_are_reported(copy_of_navrl):
         "agents": "import omegaconf",
         "collectors": "import lz4.frame",
         "storage": "import wandb",
+        "view": "import optuna",
         "loggers": "import navrl.run.plan",
         "config": "import navrl.contracts",
     }

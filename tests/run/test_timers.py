@@ -52,6 +52,15 @@ def test_sections_add_up_and_pop_starts_afresh(clock):
     assert again["time/fps"] == 50.0  # 200 frames in 4 s
 
 
+def test_cpu_seconds_are_those_since_the_last_pop(clock, monkeypatch):
+    used = iter([7.0, 9.5, 9.75])
+    monkeypatch.setattr("navrl.run.progress.time.process_time", lambda: next(used))
+    monitor = monitor_of(clock)
+    clock.now += 60.0  # most of it waiting for a neighbour
+    assert monitor.pop(1000)["time/cpu"] == 2.5
+    assert monitor.pop(2000)["time/cpu"] == 0.25
+
+
 def test_a_resumed_run_counts_only_its_own_frames(clock):
     monitor = monitor_of(clock, start_frames=6000)
     clock.now += 2.0

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, NAVIGATION, REPORT, WORLD, page
+from navrl.view.html import COMBAT, NAVIGATION, REPORT, SEARCH, WORLD, page
 
-ALL = {"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT, "world": WORLD}
+ALL = {
+    **{"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT},
+    **{"search": SEARCH, "world": WORLD},
+}
 SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)
 PAGE = Path(navrl.view.__file__).parent / "page"
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> {{data}} \u2028 \"quoted\" & 'single' \\u003c"

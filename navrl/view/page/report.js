@@ -4,25 +4,10 @@
 const REPORT = JSON.parse(element("data").textContent);
 const DRAWN = []; // charts on the page, to be drawn again when it changes its width
 
-/** A new element with a class, text and children. */
-function made(kind, name, ...inside) {
-  const node = document.createElement(kind);
-  if (name) node.className = name;
-  node.append(...inside);
-  return node;
-}
-
 /** "0.975 ± 0.012", or a dash for an unknown value. */
 function meanText(mean, deviation) {
   if (mean === null || mean === undefined) return "-";
   return deviation === null || deviation === undefined ? numberText(mean) : `${numberText(mean)} ± ${numberText(deviation)}`;
-}
-
-function tableOf(name, heads, rows) {
-  const head = made("tr", "", ...heads.map((text) => made("th", "", text)));
-  const body = rows.map((cells) => made("tr", "", ...cells.map((cell) => made("td", "", cell))));
-  const table = made("table", name, made("thead", "", head), made("tbody", "", ...body));
-  return made("div", "wide", table);
 }
 
 function marked(tone, text) {

@@ -1,0 +1,150 @@
+"""`navrl tune`: search for better options; every trial is a training of its own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from navrl.config.checks import ConfigError, require_whole
+from navrl.config.command import run_plain
+from navrl.config.command_line import Setting, command_parser, show, take_words
+from navrl.config.compose import compose
+from navrl.config.quoting import shell_line
+from navrl.config.signals import number_of
+from navrl.loggers.format import count
+from navrl.tune.plan import PRUNERS, STUDIES, Options, Plan, plan_search, words_of_command
+from navrl.tune.pool import Pool, cores_of, pin
+
+if TYPE_CHECKING:  # Optuna is an extra
+    from navrl.tune.search import Search
+
+_SETTINGS = {
+    "space": Setting(None, "a file of conf/tune: options and their ranges; default: the agent's"),
+    "study": Setting(None, f"names its folder in {STUDIES}; default: <env>-<agent>"),
+}
+_OVERRIDES = "options of navrl train, of every trial: total_frames=1000000"
+_EXAMPLES = """  navrl tune env=combat agent=ppo total_frames=1000000 --trials 24 --workers 2
+  navrl tune study=patient space=ppo agent.optimizer.learning_rate=1e-5 --pruner hyperband
+  navrl tune env=coverage agent=mappo experiment=coverage_mappo --seeds 3 --trials 40
+  navrl tune env=combat agent=ppo study=cheap --cost    result against CPU seconds
+  navrl tune env=combat agent=ppo --storage postgresql://host/studies --workers 8
+
+The same command goes on with its study, also beside others, on every host that shares its folder."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `navrl tune`."""
+    return run_plain(_parser(), tune, arguments)
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Search until all trials have ended, or as a worker of another command take trials."""
+    take_words(options, _SETTINGS)
+    require_whole("--workers", options.workers, least=1)
+    if importlib.util.find_spec("optuna") is None:
+        raise ConfigError(
+            "navrl tune needs Optuna, which is not installed; pip install 'navrl[tune]'"
+        )
+    plan = plan_search(_options(options))
+    from navrl.tune.search import Search
+    from navrl.tune.worker import work
+
+    search = Search(plan)
+    if options.worker is not None:
+        pin([int(core) for core in options.worker.split(",") if core])
+        try:
+            work(plan, search)
+        except KeyboardInterrupt as stop:
+            return 128 + number_of(stop)  # the command that started it says what there is to say
+        return 0
+    return _search(plan, search, options.workers)
+
+
+def _search(plan: Plan, search: Search, workers: int) -> int:
+    """Search with so many workers, and sum up what was found."""
+    from navrl.tune.report import write_results
+    from navrl.tune.worker import work
+
+    again = shell_line(words_of_command(plan.options, workers))
+    show(_opening(plan, search.ended(), workers))
+    sys.stdout.flush()
+    code = 0
+    try:
+        if workers == 1:
+            work(plan, search)
+        else:
+            threads = compose("train", plan.options.overrides).threads or 1
+            code = Pool(partial(_worker, plan), cores_of(workers, threads)).run()
+    except KeyboardInterrupt as stop:
+        show(write_results(plan, search))
+        ended = f"{search.ended()} of {plan.options.trials} trials have ended"
+        stop.args = (f"stopped and saved, {ended}. To go on:  {again}",)
+        raise
+    show(write_results(plan, search))
+    if code:
+        sys.stderr.write(f"navrl: a worker failed. To go on:  {again}\n")
+    return code
+
+
+def _worker(plan: Plan, cores: Sequence[int]) -> list[str]:
+    """Return the command of one worker among several."""
+    words = words_of_command(plan.options, workers=1)[1:]
+    pinned = f"--worker={','.join(map(str, cores))}"
+    return [sys.executable, "-m", "navrl.cli", *words, pinned]
+
+
+def _opening(plan: Plan, ended: int, workers: int) -> str:
+    """Return the first line of a search: its size, and how far it is."""
+    options = plan.options
+    each = f"{count(plan.total_frames)} frames"
+    each = f"{len(plan.seeds)} trainings of {each}" if len(plan.seeds) > 1 else each
+    goal = f"{plan.objective} against CPU seconds" if options.cost else plan.objective
+    done = f", {ended} have ended" if ended else ""
+    number = f"{workers} workers" if workers > 1 else "1 worker"
+    return (
+        f"searching {len(plan.space.dimensions)} options of conf/tune/{plan.space.name}.yaml for {goal}: "
+        f"{options.trials} trials of {each}{done}, {number}\nwriting to {plan.folder}\n"
+    )
+
+
+def _options(options: argparse.Namespace) -> Options:
+    """Return what the command line asks for."""
+    pruner = options.pruner or ("none" if options.cost else "median")
+    names = {name: getattr(options, name) for name in Options._fields}
+    return Options(**{**names, "pruner": pruner})
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "tune",
+        "Search for better options with Optuna; every trial is a training of its own.",
+        _EXAMPLES,
+        settings=_SETTINGS,
+        overrides=_OVERRIDES,
+    )
+    parser.add_argument("--trials", type=int, default=24, help="of the study, in all; default: 24")
+    parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: 1")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="trainings of a trial, whose mean counts; default: 1"
+    )
+    parser.add_argument(
+        "--pruner",
+        metavar="NAME",
+        help=f"ends trials that are far behind: {' | '.join(PRUNERS)}; default: median",
+    )
+    parser.add_argument(
+        "--cost", action="store_true", help="two goals: the result, and few CPU seconds"
+    )
+    parser.add_argument(
+        "--storage", metavar="URL", help="a database of Optuna; default: a file in the folder"
+    )
+    parser.add_argument("--worker", metavar="CORES", help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
