@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from navrl.config.build import is_ours
+from navrl.config.build import is_ours, parameters_of
 from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import build, from_json, group_option
-from navrl.config.plugins import allow_plugins, allowed
+from navrl.config.plugins import allow_plugins, allowed, find_target
 from navrl.config.quoting import override
 from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy, LessonEnv
 from navrl.curriculum.gate import means
@@ -32,7 +32,7 @@ from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
 from navrl.envs.core.calls import message_of, users_place
-from navrl.envs.core.env import BatchedEnv
+from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.random import plain_seed
 from navrl.envs.core.validation import check_step
 from navrl.loggers.console import resolve_style
@@ -178,10 +178,36 @@ def _check_kind(env: Any) -> None:
             f"{kind}.__init__ does not call super().__init__(**options); expected it, with reward, sim and "
             f"all other options; change {kind}.__init__, or leave it out and read self.params"
         )
-    raise ConfigError(
+    raise _no_world(kind)
+
+
+def _no_world(kind: str) -> ConfigError:
+    return ConfigError(
         f"env._target_ = {kind} is no world; expected a subclass of navrl.envs.core.env.BatchedEnv, or "
         "env=torchrl for an env of TorchRL; change env._target_"
     )
+
+
+def _check_class(target: str) -> None:
+    """Raise ConfigError about a user's class that cannot take what every world is given."""
+    if target.partition(".")[0] not in allowed():
+        return
+    found: Any = find_target(target, "env._target_")
+    if not inspect.isclass(found):
+        return
+    # A class of its own shows its signature; a metaclass, as TorchRL's envs have, hides that of __init__.
+    plain = found.__init__ is object.__init__
+    taken = {} if plain else parameters_of(found.__init__)
+    if any(item.kind is item.VAR_KEYWORD for item in taken.values()):
+        return
+    if not issubclass(found, BatchedEnv) and "num_envs" not in taken:
+        raise _no_world(target)
+    if issubclass(found, BatchedEnv) and not {"reward", *EnvOptions.__required_keys__} <= {*taken}:
+        raise ConfigError(
+            f"{target}.__init__({', '.join(taken)}) does not take all options of a world; expected "
+            f"__init__(self, **options) that calls super().__init__(**options); change {target}.__init__, or "
+            "leave it out and read self.params"
+        )
 
 
 def build_agent(
@@ -334,6 +360,8 @@ def _measure_gate(cfg: DictConfig, agent: Agent, env: LessonEnv) -> dict[str, fl
 def _made(part: str, cfg: DictConfig, *, from_checkpoint: bool, **arguments: Any) -> Any:
     """Build the partial of a part and call it; what is in a checkpoint may be of any kind."""
     try:
+        if part == "env":
+            _check_class(str(cfg.env.get("_target_")))
         make = build(cfg[part], from_checkpoint=from_checkpoint)
         _check_arguments(part, make, arguments, from_checkpoint)
         return make(**arguments)

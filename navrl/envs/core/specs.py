@@ -106,7 +106,8 @@ class Bounds:
     """Columns of numbers between two bounds."""
 
     def __init__(self, low: float, high: float, columns: int = 1) -> None:
-        fits = isinstance(high - low, int | float) and 0.0 < high - low < float("inf")
+        numbers = isinstance(low, int | float) and isinstance(high, int | float)
+        fits = numbers and 0.0 < high - low < float("inf")
         require(fits, "specs.Bounds", (low, high), "a low and a higher finite bound")
         require_whole("columns of specs.Bounds", columns, 1)
         self.low, self.high, self.columns = low, high, columns

@@ -198,9 +198,9 @@ def _identical(env: BatchedEnv, state: Any) -> list[str]:
 
 def _check_leaves(env: BatchedEnv, leaves: Any, count: int) -> None:
     if not isinstance(leaves, dict) or not leaves:
-        raise wrong(
-            env, "observe", f"returns {_kind(leaves)}", 'a dict {"observation/x": (features, N)}'
-        )
+        found = "an empty dict" if isinstance(leaves, dict) else _kind(leaves)
+        expected = 'a dict {"observation/x": (features, N)}'
+        raise wrong(env, "observe", f"returns {found}", expected)
     for name, leaf in leaves.items():
         _check_leaf(env, str(name), leaf, count)
     alone, team = (any(name.startswith(start) for name in leaves) for start in _OBSERVED)

@@ -56,6 +56,10 @@ PROGRESS = "return transition.before.place_m.abs() - transition.after.place_m.ab
 INIT = "    def __init__(self, **options):\n"
 VELOCITY = "(velocity,) = action"
 FLOATS = "a tensor (..., N) of float32, int32, int64 or bool, made from the key or the state"
+NO_WORLD = (
+    "env._target_ = {lab}.world.Env is no world; expected a subclass of navrl.envs.core.env.BatchedEnv, or "
+    "env=torchrl for an env of TorchRL; change env._target_"
+)
 
 # name: (what the beginner wrote instead of what, the sentence); {lab} is the package.
 MISTAKES = {
@@ -72,6 +76,10 @@ MISTAKES = {
     "bounds the wrong way round": (
         {"specs.Bounds(-1.0, 1.0)": "specs.Bounds(1.0, -1.0)"},
         "specs.Bounds = (1.0, -1.0); expected a low and a higher finite bound; change specs.Bounds",
+    ),
+    "bounds without a number": (
+        {"specs.Bounds(-1.0, 1.0)": "specs.Bounds(None, 1)"},
+        "specs.Bounds = (None, 1); expected a low and a higher finite bound; change specs.Bounds",
     ),
     "choices in a list": (
         {"specs.Bounds(-1.0, 1.0)": "specs.Choices([3])"},
@@ -128,6 +136,11 @@ MISTAKES = {
     "an observation that is a tensor": (
         {SEEN: "state.place_m"},
         'observe(state) of Env returns one tensor; expected a dict {{"observation/x": (features, N)}}; '
+        "change {lab}.world.Env.observe",
+    ),
+    "no observation": (
+        {SEEN: "{}"},
+        'observe(state) of Env returns an empty dict; expected a dict {{"observation/x": (features, N)}}; '
         "change {lab}.world.Env.observe",
     ),
     "a misnamed leaf": (
@@ -277,6 +290,14 @@ MISTAKES = {
         "{lab}.world.Env.__init__ does not call super().__init__(**options); expected it, with reward, sim "
         "and all other options; change {lab}.world.Env.__init__, or leave it out and read self.params",
     ),
+    "an __init__ without options": (
+        {
+            "    def initial": f"{INIT.replace('**options', '')}        self.mass_kg = 1.0\n\n    def initial"
+        },
+        "{lab}.world.Env.__init__(self) does not take all options of a world; expected __init__(self, "
+        "**options) that calls super().__init__(**options); change {lab}.world.Env.__init__, or leave it out "
+        "and read self.params",
+    ),
     "an error in __init__": (
         {"    def initial": f"{INIT}        self.x = options['mass']\n\n    def initial"},
         "env cannot be built: KeyError: 'mass'; change {lab}.world.Env.__init__ (world.py, line 24)",
@@ -286,8 +307,22 @@ MISTAKES = {
             "class Env(BatchedEnv)": "class Env(Options)",
             "class Params": "class Options:\n    def __init__(self, **options): pass\n\nclass Params",
         },
-        "env._target_ = {lab}.world.Env is no world; expected a subclass of "
-        "navrl.envs.core.env.BatchedEnv, or env=torchrl for an env of TorchRL; change env._target_",
+        NO_WORLD,
+    ),
+    "no base class": ({"class Env(BatchedEnv)": "class Env"}, NO_WORLD),
+    "an __init__ and no base class": (
+        {
+            "class Env(BatchedEnv)": "class Env",
+            "    def initial": "    def __init__(self): pass\n\n    def initial",
+        },
+        NO_WORLD,
+    ),
+    "another base class": (
+        {
+            "class Env(BatchedEnv)": "class Env(EnvBase)",
+            "import math": "import math\nfrom torchrl.envs import EnvBase",
+        },
+        NO_WORLD,
     ),
     "a module that cannot be imported": (
         {"import math": "import math, maths.numbers_of_mine"},
