@@ -143,8 +143,12 @@ def build_env(
     first_env_id: int = 0,
     compile_mode: str | bool | None = None,
     from_checkpoint: bool = True,
+    known: bool = False,
 ) -> Env:
-    """Build the env of a configuration, with the policy of an opponent that is a checkpoint."""
+    """Build the env of a configuration, with the policy of an opponent that is a checkpoint.
+
+    A `known` world is one of which this command has said already what is odd.
+    """
     if compile_mode is not None:
         cfg = cfg.copy()
         with open_dict(cfg):
@@ -161,7 +165,7 @@ def build_env(
     _check_kind(env)
     install_opponent(env)
     users = allowed() or not is_ours(type(env).__module__)
-    if users and isinstance(env, BatchedEnv):  # ours alone are held by tests
+    if users and not known and isinstance(env, BatchedEnv):  # ours alone are held by tests
         for sentence in check_step(env):
             warnings.warn(sentence, stacklevel=2)
     found: Env = env
@@ -250,7 +254,7 @@ def _parts_elsewhere(
     prepare_process(1)
     cfg = cfg.copy()
     cfg.device = "cpu"
-    env = build_env(cfg, num_envs=num_envs, seed=seed, first_env_id=first_env_id)
+    env = build_env(cfg, num_envs=num_envs, seed=seed, first_env_id=first_env_id, known=True)
     return env, build_agent(cfg, env, num_iterations=1).policy.requires_grad_(False)
 
 

@@ -75,7 +75,7 @@ def measure(
 ) -> dict[str, float]:
     """Return eval/<statistic> of deterministic episodes; draws none of training's random numbers."""
     config = evaluation_config(cfg, changes)
-    env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off")
+    env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off", known=True)
     devices = [env.device] if env.device.type == "cuda" else []
     with contextlib.closing(env), torch.random.fork_rng(devices):
         torch.manual_seed(seed)  # of policies that draw even where others take the best
@@ -179,7 +179,8 @@ class Evaluations:
     def _rest(self) -> Iterator[Result]:
         if not self._requests:
             return
-        with contextlib.closing(build_env(self.cfg, num_envs=1, seed=0, compile_mode="off")) as env:
+        small = build_env(self.cfg, num_envs=1, seed=0, compile_mode="off", known=True)
+        with contextlib.closing(small) as env:
             while self._requests:
                 metrics = _measure_weights(self.cfg, self._requests[0].weights, env)
                 yield self._done(metrics)
@@ -277,7 +278,7 @@ def _serve(pipe: Connection) -> None:
     allow_plugins([f"plugins=[{','.join(plugins)}]"])
     cfg = from_json(config)
     prepare_process(cfg.threads)
-    env = build_env(cfg, num_envs=1, seed=0, compile_mode="off")
+    env = build_env(cfg, num_envs=1, seed=0, compile_mode="off", known=True)
     pipe.send(_READY)
     while True:
         weights = torch.load(io.BytesIO(pipe.recv_bytes()), weights_only=True)

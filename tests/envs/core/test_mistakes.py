@@ -1,14 +1,18 @@
 """Beginner's mistakes in a world of one's own: each gives one plain sentence when the world is built."""
 
 import re
+import warnings
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from navrl.agents.scripted import RandomPolicy
 from navrl.config import plugins
 from navrl.config.checks import ConfigError
 from navrl.config.compose import compose
 from navrl.run.build import build_env
+from navrl.run.evaluation import measure
 from tests.envs.core.mistakes import MISTAKES, VELOCITY, WIRING, configuration
 
 
@@ -108,6 +112,17 @@ def test_what_is_odd_but_works_is_a_warning(built, changes, sentence):
     make, lab = built(changes, {})
     with pytest.warns(UserWarning, match=re.escape(sentence.format(lab=lab))):
         make()
+
+
+def test_an_evaluation_does_not_say_again_what_is_odd(tmp_path, monkeypatch):
+    reads = {VELOCITY: VELOCITY + "\n        velocity = velocity * float(action.max())"}
+    config, _ = configuration(tmp_path, monkeypatch, reads, {})
+    config = OmegaConf.merge(config, {"eval_episodes": 4, "eval_scenario": None})
+    with pytest.warns(UserWarning, match="reads a tensor on the host"):
+        env = build_env(config, num_envs=4, seed=0, from_checkpoint=False)
+    with warnings.catch_warnings(action="error"):
+        found = measure(config, RandomPolicy(env=env), {}, seed=1)
+    assert 0.0 <= found["eval/success"] <= 1.0
 
 
 def test_looking_at_a_world_draws_no_random_number(built):
