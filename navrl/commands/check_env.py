@@ -25,6 +25,7 @@ from navrl.envs.core.env import BatchedEnv
 from navrl.envs.core.validation import check_step
 from navrl.run.build import build_env
 from navrl.run.device import prepare_process
+from navrl.view.world_recording import draw
 
 NUM_ENVS, FEW, FIRST = 64, 7, 3  # in all, in a smaller batch, and the first of a batch of others
 _PAIR_STEPS = 30  # of comparisons
@@ -112,7 +113,8 @@ def examine(make: Make, *, seed: int, steps: int) -> Iterator[Line]:
         ours = isinstance(env, BatchedEnv)
         if ours:
             yield Line("ok", "what the hooks return has the right types and shapes")
-        for check in (*_ANY_WORLD, *(_OURS if ours else ())):
+        draws = ours and type(env).draw is not BatchedEnv.draw
+        for check in (*_ANY_WORLD, *(_OURS if ours else ()), *(_DRAWING if draws else ())):
             yield _checked(check, trial)
         if not ours:
             left = "batch size, order and saved states are not checked: the world is from elsewhere"
@@ -292,8 +294,19 @@ def _saved(trial: Trial) -> str:
     return "a saved state goes on as it would have"
 
 
+def _drawn(trial: Trial) -> str:
+    with trial.other() as env:
+        root = env.reset()
+        kinds = draw(env, 0).kinds
+        for step, action in enumerate(trial.actions, start=1):
+            _, root = env.step_and_maybe_reset(root.set(env.action_key, action))
+            draw(env, step, kinds)
+    return f"draw(state) gives a picture of every state: {', '.join(kinds) or 'nothing'}"
+
+
 _ANY_WORLD: tuple[Check, ...] = (_finite, _same_seed, _ends)
 _OURS: tuple[Check, ...] = (_other_seed, _batch, _own_action, _saved)
+_DRAWING: tuple[Check, ...] = (_drawn,)
 
 
 # ---- playing and comparing -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from navrl.config.checks import ConfigError
+from navrl.envs.core.calls import call, message_of
 from navrl.envs.core.env import BatchedEnv
 from navrl.envs.core.shapes import Batch, Shape, batched
 from navrl.view.episodes import Act, first_episodes
@@ -70,14 +71,10 @@ def play_worlds(env: Any, policy: Act) -> list[Episode]:
     frames: list[_Frame] = []
     lengths = torch.zeros(env.batch_size, dtype=torch.int64)
     for number, (stepped, running) in enumerate(first_episodes(env, policy)):
-        shapes = list(env.draw(env.state)) if draws else []
-        batches = [batched(shape, env.batch_size[0]) for shape in shapes]
-        kinds = [_kind(*each) for each in zip(shapes, batches, strict=True)]
+        picture = draw(env, number, first if number else None) if draws else Picture([], [], [])
         if number == 0:
-            described, first = shapes, kinds
-        elif kinds != first:
-            raise _changed(first, kinds, number)
-        frames.append(_frame(env, stepped, batches))
+            described, first = picture.shapes, picture.kinds
+        frames.append(_frame(env, stepped, picture.batches))
         if number > 0:
             lengths += running
         if number == LONGEST:
@@ -86,6 +83,42 @@ def play_worlds(env: Any, policy: Act) -> list[Episode]:
         _episode(env, described, frames[: length + 1], index)
         for index, length in enumerate(lengths.tolist())
     ]
+
+
+class Picture(NamedTuple):
+    """What a world draws of one state."""
+
+    shapes: list[Shape]
+    batches: list[Batch]
+    kinds: list[str]
+
+
+def draw(env: BatchedEnv, step: int, first: Sequence[str] | None = None) -> Picture:
+    """Return the picture of the current state; raise ConfigError about one without the kinds of the first."""
+    drawn = call(env, "draw", env.state)
+    if not isinstance(drawn, list | tuple) or hasattr(drawn, "_fields"):
+        raise ConfigError(
+            f"draw(state) returned a {type(drawn).__name__}; expected a list of shapes; change draw"
+        )
+    shapes = [*drawn]
+    batches = [_batch(shape, env.batch_size[0]) for shape in shapes]
+    kinds = [_kind(*each) for each in zip(shapes, batches, strict=True)]
+    if first is not None and kinds != [*first]:
+        raise _changed(first, kinds, step)
+    return Picture(shapes, batches, kinds)
+
+
+def _batch(shape: Shape, num_envs: int) -> Batch:
+    """Return the numbers of a shape; raise ConfigError about one that is not made as its class says."""
+    try:
+        return batched(shape, num_envs)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise ConfigError(
+            f"draw(state) returned a {type(shape).__name__} that cannot be drawn ({message_of(error)}); "
+            "expected places (2, N), and numbers or tensors (N,) for the rest; change draw"
+        ) from error
 
 
 def _kind(shape: Shape, batch: Batch) -> str:

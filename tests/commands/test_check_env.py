@@ -9,6 +9,10 @@ from tests.envs.core.mistakes import MOVED, OPENED, SEEN, VELOCITY, configuratio
 pytestmark = pytest.mark.commands
 
 DRAWN = "(draw,) = random.uniform(key, random.SCENARIO, 1)"
+DOTS = (
+    "    def draw(self, state):\n        from navrl.envs.core.shapes import Circle\n"
+    "        return [Circle({}, {})]\n\n    def observe"
+)
 # name: (what the beginner wrote instead of what, the line).
 MISTAKES = {
     "numbers of torch's own generator": (
@@ -72,6 +76,42 @@ MISTAKES = {
         "WRONG  random actions end in AssertionError: too few; change {lab}.world.Env.advance (world.py, "
         "line 29)",
     ),
+    "an error in the picture": (
+        {
+            "    def observe": "    def draw(self, state):\n        return state.plac_m\n\n    def observe"
+        },
+        "WRONG  draw(state) of Env raises AttributeError: 'State' object has no attribute 'plac_m'; did you "
+        "mean 'place_m'?; expected operations on state.place_m (N,), state.step (N,); change "
+        "{lab}.world.Env.draw (world.py, line 32)",
+    ),
+    "a picture that is a word": (
+        {
+            "    def observe": "    def draw(self, state):\n        return 'a dot'\n\n    def observe"
+        },
+        "WRONG  draw(state) returned a str; expected a list of shapes; change draw",
+    ),
+    "a picture of too many places": (
+        {"    def observe": DOTS.format("torch.stack([state.place_m] * 3)", "0.1")},
+        "WRONG  draw(state) returned a place of shape (3, 64); expected (2, N) or (2, K, N); change draw",
+    ),
+    "a radius that is no number": (
+        {"    def observe": DOTS.format("(0.0, 0.0)", "None")},
+        "WRONG  draw(state) returned a Circle that cannot be drawn (Could not infer dtype of NoneType); "
+        "expected places (2, N), and numbers or tensors (N,) for the rest; change draw",
+    ),
+    "a label that is no text": (
+        {"    def observe": DOTS.format("(0.0, 0.0)", "0.1, label=state.step")},
+        "WRONG  draw(state) returned a Circle whose label is a Tensor; expected text; change draw",
+    ),
+    "a shape that comes after a while": (
+        {
+            "    def observe": DOTS.format(
+                "(0.0, 0.0)", "0.1)] * int(1 + (state.step.max() > 6.0)) + [Circle((0, 0)"
+            )
+        },
+        "WRONG  draw(state) returned Circle, Circle, Circle at step 7; expected the shapes of the first "
+        "step, Circle, Circle; change draw to use visible= for what comes and goes",
+    ),
     "what training says": (
         {MOVED: MOVED.removesuffix(", None")},
         "WRONG  advance(state, action) of Env returns only a State; expected two values, the state and "
@@ -111,6 +151,12 @@ def test_a_world_that_passes_is_described(examined):
         ["action", "(1,)"],
         ["statistics", "return,"],
     ]
+
+
+def test_a_picture_is_tried(examined):
+    lines, _ = examined({"    def observe": DOTS.format("(state.place_m, state.step)", "0.1")})
+    assert "ok     draw(state) gives a picture of every state: Circle" in lines
+    assert not [line for line in lines if line.startswith(("WRONG", "note"))]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

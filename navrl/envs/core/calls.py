@@ -27,6 +27,7 @@ _CALLS = {
     "statistics": "statistics(state)",
     "score": "score(transition)",
     "own_rewards": "own_rewards(transition)",
+    "draw": "draw(state)",
 }
 _OF_REWARD = ("score", "own_rewards")
 _LIBRARIES = {"navrl", "torch", "torchrl", "tensordict", "numpy", *sys.stdlib_module_names}

@@ -92,8 +92,7 @@ class Batch(NamedTuple):
 def batched(shape: Shape, num_envs: int) -> Batch:
     """Return the numbers of a shape; raise ConfigError about one that cannot be drawn."""
     kind = type(shape).__name__
-    if not isinstance(shape, Circle | Arrow | Line | Polygon | Text):
-        _refuse(f"a {kind}", "one of Circle, Arrow, Line, Polygon, Text of navrl.envs.core.shapes")
+    _require_shape(shape, kind)
     corners = _corners(shape)
     if not corners:
         _refuse(f"a {kind} without points", "a list of places")
@@ -118,6 +117,17 @@ def batched(shape: Shape, num_envs: int) -> Batch:
     if isinstance(shape, Text) and not isinstance(shape.text, str) and len(shape.text) != count:
         _refuse(f"a Text with {len(shape.text)} words at {count} places", "one word for each place")
     return Batch(points, found["radius"], found["colour"], found["visible"])
+
+
+def _require_shape(shape: Shape, kind: str) -> None:
+    """Raise ConfigError unless it is a shape, and what is no number in it is text or a flag."""
+    if not isinstance(shape, Circle | Arrow | Line | Polygon | Text):
+        _refuse(f"a {kind}", "one of Circle, Arrow, Line, Polygon, Text of navrl.envs.core.shapes")
+    for name, plain in {"label": str, "filled": bool, "trail": bool}.items():
+        value = getattr(shape, name, plain())
+        if not isinstance(value, plain):
+            expected = "text" if plain is str else "True or False, the same for all envs"
+            _refuse(f"a {kind} whose {name} is a {type(value).__name__}", expected)
 
 
 def _corners(shape: Shape) -> list[Tensor]:
