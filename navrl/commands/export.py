@@ -36,7 +36,7 @@ from navrl.run.cards import read_card
 from navrl.run.device import enough_memory, prepare_process
 from navrl.run.environment import package_version
 from navrl.run.episodes import play, summarise
-from navrl.run.policies import PolicySetup, build_policy, find_policy, opponent_name
+from navrl.run.policies import PRECISION, PolicySetup, build_policy, find_policy, opponent_name
 from navrl.storage.files import read_text, replacing, to_json, write_atomically
 from navrl.storage.find import OUTPUTS, ZOO, find, is_shipped
 
@@ -70,16 +70,20 @@ def export(options: argparse.Namespace) -> None:
     name = options.positionals[0] if options.positionals else "latest"
     path = _check(options)
     prepare_process(1)
+    for word in options.overrides:
+        if word.startswith(f"{PRECISION}=") and word != f"{PRECISION}=fp32":
+            raise ConfigError(
+                f"{word}; expected fp32, in which every policy is exported; leave it out"
+            )
     setup = find_policy(name, device="cpu", overrides=options.overrides)
     if setup.state is None:
         raise ConfigError(
             f"'{name}' is scripted and reads the simulator's state; expected a trained policy; name a run or "
             "a checkpoint"
         )
-    network = setup.config.agent.network
-    trained = network.get("precision", "fp32")
-    if "precision" in network:
-        network.precision = "fp32"
+    trained = setup.state["config"]["agent"]["network"].get("precision", "fp32")
+    if "precision" in setup.config.agent.network:
+        setup.config.agent.network.precision = "fp32"
     played = _played(options, name, setup)
     shipped = read_card(name.removeprefix(ZOO)) if is_shipped(name) else None
     command = _command(Path(setup.label)) if shipped is None else shell_line(shipped.command())

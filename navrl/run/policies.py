@@ -34,6 +34,7 @@ from navrl.storage.find import OUTPUTS, find, is_shipped
 SCRIPTED = "scripted:"
 _CHECKPOINT = "opponent.checkpoint"
 _NO_PILOTS = ("checkpoint", "league", "mixture", "scripts")  # several pilots, or a network
+PRECISION = "agent.network.precision"  # may differ from that of the training: the weights stay fp32
 _INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", "env.sim.frame")
 
 
@@ -51,6 +52,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
 
     A scripted policy plays in the default env, a trained one in the env of its run. Overrides are those of
     navrl train; env=<name> chooses another env, in which a trained policy keeps its observations and actions.
+    Of the agent of a trained policy only the precision can be chosen.
     """
     overrides = [part for word in overrides for part in spelled_out(word)]
     envs = [word.partition("=")[2] for word in overrides if word.startswith("env=")]
@@ -61,6 +63,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
         path = _find(name)
         state, label = load_policy_state(path), name if is_shipped(name) else str(path)
         own, typed = from_json(state["config"]), files_typed(overrides)
+        _require_trained(own, overrides)
         if envs:
             config, choices = _composed(overrides)
             typed += files_read(config)
@@ -72,7 +75,7 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
         else:
             config, chosen = overridden(own, overrides)
             choices = {**state["choices"], **chosen}
-        config = _with_interface_of(own, config)
+        config = _with_interface_of(own, config, overrides)
         require_typed(config, typed, repeated(config, choices).evaluate)
     config = evaluation_config(config, {})
     with open_dict(config):
@@ -174,13 +177,35 @@ def _find(name: str) -> Any:
         raise ConfigError(f"{str(error).rpartition('; ')[0]}{hint}") from error
 
 
-def _with_interface_of(trained: DictConfig, config: DictConfig) -> DictConfig:
+def _key(word: str) -> str:
+    return word.lstrip("+~").partition("=")[0]
+
+
+def _require_trained(trained: DictConfig, overrides: Sequence[str]) -> None:
+    """Raise ConfigError about an option of the agent, which a trained policy has for good."""
+    computes = OmegaConf.select(trained, PRECISION) is not None  # not every agent has the choice
+    for word in overrides:
+        if _key(word).partition(".")[0] != "agent" or (computes and _key(word) == PRECISION):
+            continue
+        choice = f", or {PRECISION}" if computes else ""
+        raise ConfigError(
+            f"{word} is for a training, and the policy is trained; expected options of its world{choice}; "
+            "leave it out, or begin a new training from the policy with navrl train init="
+        )
+
+
+def _with_interface_of(
+    trained: DictConfig, config: DictConfig, overrides: Sequence[str]
+) -> DictConfig:
     """Return the configuration with the agent, observation and action that a policy was trained with."""
+    precision = OmegaConf.select(config, PRECISION)
     with open_dict(config):
         for key in ("agent", *_INTERFACE):
             own = OmegaConf.select(trained, key)
             if own is not None and OmegaConf.select(config, key) is not None:
                 OmegaConf.update(config, key, own, merge=False)
+        if any(_key(word) == PRECISION for word in overrides):
+            OmegaConf.update(config, PRECISION, precision)
     return config
 
 

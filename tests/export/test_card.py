@@ -11,7 +11,7 @@ from safetensors import safe_open
 from navrl.envs.navigation.env import NavigationEnv
 from navrl.export.formats import FORMATS
 from navrl.export.policies import exported as exported_graph
-from tests.export.test_policies import Doubled, exported
+from tests.commands.test_export import Doubled, exported
 
 pytestmark = pytest.mark.commands
 
