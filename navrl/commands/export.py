@@ -145,7 +145,8 @@ def _write(options: argparse.Namespace, path: Path, card: dict[str, Any], played
     program = exported(played.graph, {n: c[:_EXAMPLE_ROWS] for n, c in played.inputs.items()})
     versions = {package: package_version(package) for package in kind.packages}
     card["versions"] |= versions
-    with replacing(path) as temporary:
+    # Both are whole before either takes its place; the card does so first, as its name alone may be a folder.
+    with replacing(path) as temporary, replacing(card_of(path)) as described:
         temporary.write_bytes(kind.content(program, card))
         for rows in (1, OBSERVATIONS):  # a single simulation is a batch too
             inputs, outputs = (
@@ -157,7 +158,7 @@ def _write(options: argparse.Namespace, path: Path, card: dict[str, Any], played
                 raise ExportDiffers(_refusal(path, found))
         card["check"] = cards.checked(found, TOLERANCE)
         card["sha256"]["file"] = _sha256(temporary)
-    write_atomically(card_of(path), to_json(card, indent=2) + "\n")
+        write_atomically(described, to_json(card, indent=2) + "\n")
     _report(path, card, found)
 
 

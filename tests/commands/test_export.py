@@ -1,9 +1,12 @@
 """`navrl export`: the file that is written acts as the policy does, and its card is true."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -262,6 +265,28 @@ def test_what_differs_is_not_written(runs, tmp_path, monkeypatch, capsys):
         "the exported policy differs from ours by 3e-05 in distribution" in capsys.readouterr().err
     )
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.commands
+@pytest.mark.parametrize("old", ["old", None])
+def test_no_file_is_left_beside_another_card(runs, tmp_path, monkeypatch, capsys, old):
+    file, card = tmp_path / "policy.pt2", tmp_path / "policy.pt2.json"
+    for path in (file, card) if old else ():
+        path.write_text(old)
+    replace = os.replace
+
+    def full(source, target):
+        if Path(target) == card:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", full)
+    words = (str(runs / "fight"), "--to=pt2", f"--output={file}", "--force", "num_episodes=20")
+    assert main(words) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == (
+        {file.name: old, card.name: old} if old else {}
+    )
 
 
 MATRIX = {
