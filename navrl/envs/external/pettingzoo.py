@@ -111,10 +111,17 @@ class PettingZooEnv(ExternalEnv):
 def _parallel(id: str) -> Callable[..., Any]:
     """Return the maker of a world of PettingZoo, or of MPE2, which once was a part of it."""
     name = id.replace("/", ".")
+    root = "mpe2" if name.startswith("mpe2.") else "pettingzoo"
     try:
-        module = importlib.import_module(name if name.startswith("mpe2.") else f"pettingzoo.{name}")
+        module = importlib.import_module(name if root == "mpe2" else f"{root}.{name}")
         make: Callable[..., Any] = module.parallel_env
     except (ImportError, AttributeError) as error:
+        lacking = getattr(error, "name", None) or ""
+        if isinstance(error, ModuleNotFoundError) and not lacking.startswith(f"{root}."):
+            extra = "mpe2" if root == "mpe2" else f"'pettingzoo[{id.partition('/')[0]}]'"
+            raise ConfigError(
+                f"env.id = {id} needs {lacking}, which is not installed; pip install {extra}"
+            ) from error
         raise ConfigError(
             f"env.id = {id}; expected a parallel world such as sisl/pursuit_v5 or mpe2/simple_spread_v3 "
             f"({error}); change env.id"

@@ -1,13 +1,19 @@
 """env=pettingzoo: agents that come, leave and are cut, under the keys of our teams."""
 
+import re
+import shlex
+import sys
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from torchrl.envs.utils import check_env_specs
 
+from navrl import train
 from navrl.config.checks import ConfigError
 from navrl.envs.external.pettingzoo import PettingZooEnv
+from tests.command_line import command
 
 
 class Relay:
@@ -110,3 +116,47 @@ def test_it_keeps_the_specs_that_it_declares():
 def test_what_does_not_fit_is_refused_in_one_sentence(made, sentence):
     with pytest.raises(ConfigError, match=sentence):
         made() if made is not make else make(worlds=None)
+
+
+class Without:
+    """A finder in an installation without one package."""
+
+    def __init__(self, package):
+        self.package = package
+
+    def find_spec(self, name, path=None, target=None):
+        """Fail as Python does where nothing is found."""
+        if name == self.package:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+
+@pytest.mark.parametrize(
+    ("id", "package", "install"),
+    [
+        ("mpe2/simple_spread_v3", "mpe2", "mpe2"),
+        ("mpe2/simple_spread_v3", "pygame", "mpe2"),
+        ("sisl/pursuit_v5", "pygame", "'pettingzoo[sisl]'"),
+    ],
+)
+def test_what_a_world_needs_is_named_with_the_line_that_installs_it(
+    monkeypatch, id, package, install
+):
+    for name in [*sys.modules]:
+        if name.startswith(("mpe2", "pettingzoo.sisl", "pygame")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Without(package), *sys.meta_path])
+    with pytest.raises(ConfigError) as refused:
+        make(id, worlds=None)
+    sentence = f"env.id = {id} needs {package}, which is not installed; pip install {install}"
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.commands
+def test_the_lines_of_the_document_train(root, tmp_path, monkeypatch):
+    text = (root / "docs/other_worlds.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^navrl train (env=pettingzoo [^#\n]*)$", text, re.MULTILINE)
+    assert len(lines) == 2  # those that need nothing more
+    monkeypatch.chdir(tmp_path)
+    short = ("num_envs=2", "rollout_steps=8", "total_frames=32", "env.horizon=8", "eval_episodes=2")
+    for line in lines:
+        assert command(train.main, *shlex.split(line), *short, "logger=none") == 0
