@@ -58,6 +58,15 @@ def follow(folder, changed):
     return folder, printed
 
 
+def test_the_seeds_have_the_mean_and_the_range_that_the_page_says():
+    text = " ".join((ROOT / "docs" / "your_world.md").read_text(encoding="utf-8").split())
+    said = re.search(r"leads to (.*?): on average (\S+), from (\S+) to (\S+)\. ", text).groups()
+    seeds = [float(number) for number in re.findall(r"0\.\d+", said[0])]
+    assert len(seeds) == 5
+    assert [round(sum(seeds) / 5, 3), min(seeds), max(seeds)] == [float(n) for n in said[1:]]
+    assert f"success {seeds[0]:.4f}" in text  # what the commands of the page print
+
+
 @pytest.mark.commands
 def test_every_block_runs(tmp_path):
     shortened = lambda words: [*words, *SHORT] if words[:1] == ["train"] else words  # noqa: E731
