@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
+from torch.nn import functional
 from torchrl.data import Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
@@ -56,6 +58,36 @@ def leaf_name(path: Sequence[Any]) -> str:
     """Return the name of a part of an observation; it names layers as well, and NAME_mask would be flags."""
     name = re.sub(r"\W", "_", "_".join(map(str, path))) or FEATURES
     return f"{name}_" if name.endswith("_mask") or hasattr(nn.ModuleDict(), name) else name
+
+
+class ChoiceColumns(NamedTuple):
+    """Columns of discrete values: how many each has, the smallest, and whether the world has them one-hot."""
+
+    sizes: list[int]
+    start: int | np.ndarray = 0  # one for all, or (columns,)
+    one_hot: bool = False
+
+
+def vectors(rows: Tensor, choices: ChoiceColumns | None) -> Tensor:
+    """Return a part (..., columns) of an observation as numbers, choices as one-hot vectors."""
+    if choices is None or choices.one_hot:
+        return rows.float()
+    return one_hot(rows.long() - torch.as_tensor(choices.start), choices.sizes).float()
+
+
+def one_hot(columns: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return whole numbers (..., columns) as one-hot vectors side by side."""
+    pairs = zip(columns.unbind(-1), sizes, strict=True)
+    return torch.cat([functional.one_hot(column, size) for column, size in pairs], -1)
+
+
+def require_own_names(names: Sequence[str], change: str) -> None:
+    """Raise ConfigError unless the parts of an observation have a name each."""
+    if len(set(names)) < len(names) or not names:
+        raise ConfigError(
+            f"the world's observation has the parts {names}; expected one or more, each with a name of its "
+            f"own; {change}"
+        )
 
 
 class ExternalOptions(TypedDict):

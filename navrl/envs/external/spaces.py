@@ -7,18 +7,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor
-from torch.nn import functional
 from torchrl.data import Bounded, MultiCategorical, TensorSpec
 
 from navrl.config.checks import ConfigError
-from navrl.envs.external.base import leaf_name
-
-
-class Choices(NamedTuple):
-    """The columns of a discrete space: how many values each has, and the smallest."""
-
-    sizes: list[int]
-    start: np.ndarray  # (columns,)
+from navrl.envs.external.base import ChoiceColumns, leaf_name, require_own_names, vectors
 
 
 class Leaf(NamedTuple):
@@ -26,7 +18,7 @@ class Leaf(NamedTuple):
 
     name: str
     path: tuple[Any, ...]  # keys and places that lead from the whole observation to this part
-    choices: Choices | None  # of a discrete part, which becomes one-hot
+    choices: ChoiceColumns | None  # of a discrete part, which becomes one-hot
     features: int
 
     def part(self, observation: Any) -> Any:
@@ -38,22 +30,13 @@ class Leaf(NamedTuple):
     def vectors(self, parts: Any) -> Tensor:
         """Return a batch of parts (N, ...) as vectors (N, features)."""
         rows = torch.from_numpy(np.array(parts)).reshape(len(parts), -1)
-        if self.choices is None:
-            return rows.float()
-        columns = (rows.long() - torch.as_tensor(self.choices.start)).unbind(1)
-        pairs = zip(columns, self.choices.sizes, strict=True)
-        return torch.cat([functional.one_hot(column, size) for column, size in pairs], 1).float()
+        return vectors(rows, self.choices)
 
 
 def observation_leaves(space: Any) -> list[Leaf]:
     """Return the vectors of an observation: one, or one for each key of a Dict or place of a Tuple."""
     leaves = [_leaf(part, path) for path, part in _parts(space, ())]
-    names = [leaf.name for leaf in leaves]
-    if len(set(names)) < len(names) or not names:
-        raise ConfigError(
-            f"the world's observation {space} has the parts {names}; expected one or more, each with a name "
-            "of its own; rename its keys"
-        )
+    require_own_names([leaf.name for leaf in leaves], "rename its keys")
     return leaves
 
 
@@ -80,15 +63,15 @@ def _leaf(space: Any, path: tuple[Any, ...]) -> Leaf:
     )
 
 
-def _choices(space: Any) -> Choices | None:
+def _choices(space: Any) -> ChoiceColumns | None:
     """Return the columns of a discrete space, None of another."""
     if isinstance(space, spaces.Discrete):
-        return Choices([int(space.n)], np.array([space.start]))
+        return ChoiceColumns([int(space.n)], np.array([space.start]))
     if isinstance(space, spaces.MultiDiscrete):
-        return Choices(space.nvec.ravel().tolist(), space.start.ravel())
+        return ChoiceColumns(space.nvec.ravel().tolist(), space.start.ravel())
     if isinstance(space, spaces.MultiBinary):
         columns = int(np.prod(space.shape))
-        return Choices([2] * columns, np.zeros(columns, int))
+        return ChoiceColumns([2] * columns, np.zeros(columns, int))
     return None
 
 

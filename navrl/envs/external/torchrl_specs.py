@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from tensordict.utils import NestedKey
 from torch import Tensor
-from torch.nn import functional
 from torchrl.data import (
     Binary,
     Bounded,
@@ -24,19 +23,17 @@ from torchrl.data import (
 )
 
 from navrl.config.checks import ConfigError
-from navrl.envs.external.base import leaf_name
+from navrl.envs.external.base import (
+    ChoiceColumns,
+    leaf_name,
+    one_hot,
+    require_own_names,
+    vectors,
+)
 
 MASKS = ("action_mask", "mask")
 _IMAGE_DIMS = 3  # channels, rows, columns
 _MOST_CHOICES = 4096  # of one column: each is an output of the network
-
-
-class Choices(NamedTuple):
-    """The columns of discrete values: how many each has, the smallest, and whether they are one-hot."""
-
-    sizes: list[int]
-    start: int = 0
-    one_hot: bool = False
 
 
 class Leaf(NamedTuple):
@@ -46,7 +43,7 @@ class Leaf(NamedTuple):
     key: tuple[str, ...]
     spec: TensorSpec
     lead: int
-    choices: Choices | None  # None of numbers
+    choices: ChoiceColumns | None  # None of numbers
 
     @property
     def features(self) -> int:
@@ -58,20 +55,15 @@ class Leaf(NamedTuple):
     def vectors(self, values: Tensor) -> Tensor:
         """Return values (*lead, ...) as vectors (*lead, features): choices one-hot, all else as numbers."""
         rows = values.reshape(*self.spec.shape[: self.lead], -1)
-        if self.choices is None or self.choices.one_hot:
-            return rows.float()
-        columns = (rows.long() - self.choices.start).unbind(-1)
-        pairs = zip(columns, self.choices.sizes, strict=True)
-        return torch.cat([functional.one_hot(column, size) for column, size in pairs], -1).float()
+        return vectors(rows, self.choices)
 
     def to_world(self, columns: Tensor) -> Tensor:
         """Return columns of an action as the world's own."""
         choices = self.choices
         if choices is not None and choices.one_hot:
-            pairs = zip(columns.unbind(-1), choices.sizes, strict=True)
-            columns = torch.cat([functional.one_hot(column, size) for column, size in pairs], -1)
+            columns = one_hot(columns, choices.sizes)
         elif choices is not None:
-            columns = columns + choices.start
+            columns = columns + torch.as_tensor(choices.start)
         spec = self.spec
         return columns.reshape(spec.shape).to(device=spec.device, dtype=spec.dtype)
 
@@ -101,12 +93,8 @@ def observed(parts: Mapping[tuple[str, ...], TensorSpec], lead: int) -> list[Lea
                 "encode or remove it in env.factory, as torchrl.envs.ExcludeTransform does"
             )
         leaves.append(Leaf(name, key, spec, lead, _choices(spec, lead, one_hot_flags=True)))
-    names = [leaf.name for leaf in leaves]
-    if len(set(names)) < len(names) or not names:
-        raise ConfigError(
-            f"the world's observation has the parts {names}; expected one or more, each with a name of its "
-            "own; rename its keys in env.factory, as torchrl.envs.RenameTransform does"
-        )
+    change = "rename its keys in env.factory, as torchrl.envs.RenameTransform does"
+    require_own_names([leaf.name for leaf in leaves], change)
     return leaves
 
 
@@ -176,35 +164,35 @@ def _columns(leaf: Leaf) -> int:
     return leaf.features if leaf.choices is None else len(leaf.choices.sizes)
 
 
-def _choices(spec: TensorSpec, lead: int, *, one_hot_flags: bool = False) -> Choices | None:
+def _choices(spec: TensorSpec, lead: int, *, one_hot_flags: bool = False) -> ChoiceColumns | None:
     """Return the columns of discrete values, None of numbers.
 
     Flags that are observed are one-hot in the sense that they need no encoding.
     """
     columns = math.prod(spec.shape[lead:])
     if isinstance(spec, Binary) or (isinstance(spec, Categorical) and spec.dtype == torch.bool):
-        return Choices([2] * columns, one_hot=one_hot_flags)
+        return ChoiceColumns([2] * columns, one_hot=one_hot_flags)
     if isinstance(spec, MultiOneHot):
         sizes = [box.n for box in spec.space]
-        return Choices(sizes * (columns // sum(sizes)), one_hot=True)
+        return ChoiceColumns(sizes * (columns // sum(sizes)), one_hot=True)
     if isinstance(spec, OneHot):
-        return Choices([spec.space.n] * (columns // spec.space.n), one_hot=True)
+        return ChoiceColumns([spec.space.n] * (columns // spec.space.n), one_hot=True)
     if isinstance(spec, MultiCategorical):
         sizes = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist()
-        return Choices([int(size) for size in sizes] * (columns // len(sizes)))
+        return ChoiceColumns([int(size) for size in sizes] * (columns // len(sizes)))
     if isinstance(spec, Categorical):
-        return Choices([int(spec.space.n)] * columns)
+        return ChoiceColumns([int(spec.space.n)] * columns)
     if isinstance(spec, Bounded) and not spec.dtype.is_floating_point and not one_hot_flags:
         return _whole_numbers(spec, columns)
     return None
 
 
-def _whole_numbers(spec: Bounded, columns: int) -> Choices | None:
+def _whole_numbers(spec: Bounded, columns: int) -> ChoiceColumns | None:
     """Return an action of whole numbers as choices, None if they are too many."""
     low, high = int(spec.space.low.min()), int(spec.space.high.max())
     even = bool((spec.space.low == low).all() & (spec.space.high == high).all())
     fits = even and high - low < _MOST_CHOICES
-    return Choices([high - low + 1] * columns, start=low) if fits else None
+    return ChoiceColumns([high - low + 1] * columns, start=low) if fits else None
 
 
 def _shown(key: Sequence[str]) -> str:
