@@ -129,7 +129,8 @@ def _train_alone():
     np.savez("alone.npz", **_numbers(_train_short().run))
 
 
-def test_a_second_training_inherits_nothing(tmp_path):
+def test_a_second_training_inherits_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the folder of mylab is added
     (tmp_path / "mylab").mkdir()
     (tmp_path / "mylab" / "__init__.py").touch()
     assert process(_train_alone, folder=tmp_path).returncode == 0
