@@ -21,11 +21,11 @@ from navrl.config.command import run_main
 from navrl.run.build import Parts, build_parts
 from navrl.run.episodes import episode_metrics, episode_sums
 from navrl.run.evaluation import final_evaluation
-from navrl.run.plan import Plan, plan_run, removed_on_error
+from navrl.run.plan import Plan, removed_on_error
 from navrl.run.progress import Monitor
+from navrl.run.ranks import follow, planned
 from navrl.run.records import Records, open_records
 from navrl.run.signals import Interrupt
-from navrl.run.supervisor import train_supervised
 from navrl.run.timers import profiler_for
 
 
@@ -36,11 +36,9 @@ def train(cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None) -> 
     """
     with contextlib.ExitStack() as stack:
         with removed_on_error():
-            if cfg.restarts:
-                return train_supervised(cfg)
-            plan = stack.enter_context(plan_run(cfg, begun))
+            plan = stack.enter_context(planned(cfg, begun))
             if plan is None:
-                return math.nan  # the run is complete
+                return math.nan  # the run is complete, or other processes have trained
             parts = build_parts(plan)
             # The interpreter's end cuts pipes to processes.
             stack.callback(parts.collector.shutdown)
@@ -110,8 +108,12 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
                 del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
                 records.note_first_iteration(plan)
             loggers.log(metrics | timing, iteration=iteration, frames=frames)
-            last = iteration == plan.total or interrupt.requested
-            due = last or evaluated or saver.due(iteration) or interrupt.save_requested
+            stop, save, due = plan.ranks.largest(
+                interrupt.number, interrupt.save_requested, evaluated or saver.due(iteration)
+            )
+            interrupt.number = interrupt.number or stop
+            last = iteration == plan.total or stop != 0
+            due = due or last or save
             # Never after a skipped update, or a restart would continue where numbers overflow.
             if due and not agent.skipped_in_a_row:
                 interrupt.save_requested = False
@@ -126,7 +128,8 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
 
 def main() -> None:
     """Enter `python -m navrl.train` and `navrl train`."""
-    run_main(train, "train")
+    if not follow(loop):
+        run_main(train, "train")
 
 
 sys.modules[__name__].__class__ = navrl.Command  # navrl.train(...)

@@ -48,15 +48,33 @@ def process(
     main: Callable[[], object], *arguments: str, folder: Path, environment: dict | None = None
 ) -> Finished:
     """A command in a process of its own and in that folder; `main` is a function of a module."""
-    with tempfile.TemporaryDirectory() as place:
-        written = Path(place, "stdout"), Path(place, "stderr")
-        what = (main, arguments, folder, environment or {}, written)
-        child = forks.Process(target=_run, args=what)
-        child.start()
-        child.join(_TIMEOUT_S)
-        child.kill()
-        child.join()
-        return Finished(child.exitcode, *(file.read_text(encoding="utf-8") for file in written))
+    return Started(main, *arguments, folder=folder, environment=environment).finished(_TIMEOUT_S)
+
+
+class Started:
+    """A command that goes on in a process of its own."""
+
+    def __init__(
+        self,
+        main: Callable[[], object],
+        *arguments: str,
+        folder: Path,
+        environment: dict | None = None,
+    ) -> None:
+        self._place = tempfile.TemporaryDirectory()
+        self._written = Path(self._place.name, "stdout"), Path(self._place.name, "stderr")
+        what = (main, arguments, folder, environment or {}, self._written)
+        self.child = forks.Process(target=_run, args=what)
+        self.child.start()
+
+    def finished(self, timeout_s: float) -> Finished:
+        """What it has printed and its exit code, once it has ended or is killed."""
+        self.child.join(max(timeout_s, 0.0))
+        self.child.kill()
+        self.child.join()
+        with self._place:
+            texts = [file.read_text(encoding="utf-8") for file in self._written]
+        return Finished(self.child.exitcode, *texts)
 
 
 def _run(main, arguments, folder, environment, written):

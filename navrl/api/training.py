@@ -66,6 +66,8 @@ def train(*options: Options, **named: Any) -> Result:
     config = compose_all("train", words_of(*options, named))
     expected = "0 from Python; a crashed training is started again by the command navrl train"
     require(config.restarts == 0, "restarts", config.restarts, expected)
+    expected = "1 from Python; several processes are started by the command navrl train"
+    require(config.ranks == 1, "ranks", config.ranks, expected)
     begun: list[Path] = []
     score = math.nan
     with _as_job(config) as cfg:

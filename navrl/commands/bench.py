@@ -26,6 +26,7 @@ from navrl.agents.core.team import CENTRAL
 from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.memory import FRESH, HIDDEN
 from navrl.agents.ppo.agent import MINIBATCH_KEYS, PPO, VALUE_ROWS
+from navrl.commands.bench_ranks import add_options, bench_ranks
 from navrl.config.checks import require_number, require_whole, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, take_words
@@ -40,7 +41,8 @@ from navrl.storage.files import to_json, write_atomically
 _MEBIBYTES = 1024.0  # in a gibibyte
 _EXAMPLES = """  navrl bench                                               air combat with agent=ppo
   navrl bench env=navigation agent=ppo_navigation --memory-gb 8
-  navrl bench agent.network.hidden_sizes=[64,64] --sizes 1024,16384 --json bench.json"""
+  navrl bench agent.network.hidden_sizes=[64,64] --sizes 1024,16384 --json bench.json
+  navrl bench --ranks 1,2 --repeats 3                       one run by one and by two processes"""
 
 
 class Size(NamedTuple):
@@ -69,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def bench(options: argparse.Namespace) -> None:
     """Print the table of sections, then a row for every number of envs."""
     cfg = _checked(options)
+    if options.ranks:
+        bench_ranks(options)
+        return
     sys.stdout.write(
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps, "
         f"compile={cfg.compile}; compilation comes first\n"
@@ -90,9 +95,8 @@ def bench(options: argparse.Namespace) -> None:
     progress.clear()
     named = ", ".join(f"{name} {value}" for name, value in machine.items())
     sys.stdout.write(f"{named}\n{table(found, frames)}")
-    budget_mb = available_mb(device)
-    if options.memory_gb is not None:
-        budget_mb = options.memory_gb * _MEBIBYTES
+    given = options.memory_gb
+    budget_mb = available_mb(device) if given is None else given * _MEBIBYTES
     sizes = _sizes(options, progress)
     advised = advice(sizes, budget_mb)
     sys.stdout.write(_sentence(advised, sizes))
@@ -255,6 +259,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--memory-gb", type=float, help="available to training; default: the free memory"
     )
+    add_options(parser, _numbers)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all numbers")
     return parser
 

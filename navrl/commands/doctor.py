@@ -182,9 +182,16 @@ def check_torch() -> list[Check]:
     except (ImportError, OSError) as error:
         remedy = "install torch again with the line in the README for this machine"
         return [Check("torch import", "error", str(error).partition("\n")[0], remedy)]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from navrl.ranks import cores
+
+    places = torch.cuda.device_count() or cores()
+    kind = "GPU" if torch.cuda.is_available() else "core"
+    ranks = (
+        f"ranks=auto trains by {places}, one for each {kind}; see navrl bench --ranks 1,{places}"
+    )
     checks = [
-        Check("cpu", "ok", f"{cpu_model()}, {cores} cores, {torch.get_num_threads()} threads")
+        Check("cpu", "ok", f"{cpu_model()}, {cores()} cores, {torch.get_num_threads()} threads"),
+        Check("ranks", "ok", ranks),
     ]
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):

@@ -18,6 +18,7 @@ _KEPT = ("seed", "rollout_steps", "env", "agent", "observation", "action")
 _SILENT = (
     "resume",
     "restarts",
+    "ranks",
     "total_frames",
     "console",
     "device",
@@ -54,6 +55,7 @@ def resumed(
         elif key not in same and key.partition(".")[0] not in (
             "resume",
             "restarts",
+            "ranks",
             "hydra",
             *LOCAL,
         ):

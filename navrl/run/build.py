@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from navrl.collectors.gathered import GatheredCollector, own_state
 from navrl.config.build import is_ours, parameters_of
 from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import build, from_json, group_option
 from navrl.config.plugins import allow_plugins, allowed, find_target
 from navrl.config.quoting import override
-from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy, LessonEnv
-from navrl.curriculum.gate import means
+from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy
 from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.sim import CombatParams
@@ -37,7 +37,7 @@ from navrl.envs.core.random import plain_seed
 from navrl.envs.core.validation import check_step
 from navrl.loggers.console import resolve_style
 from navrl.run.device import enough_memory, is_out_of_memory, pick_device, prepare_process
-from navrl.run.episodes import play
+from navrl.run.episodes import measured_gate
 from navrl.run.stored_files import require_no_files
 from navrl.run.transfer import initialise
 from navrl.storage.checkpoint import load_policy_state
@@ -92,17 +92,23 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     random.seed(cfg.seed)
     torch.manual_seed(cfg.seed)
     np.random.seed(plain_seed(cfg.seed))  # which takes 32 bits only
-    env = build_env(cfg, num_envs=cfg.num_envs, seed=cfg.seed, from_checkpoint=untrusted)
+    own = cfg.num_envs // plan.ranks.size
+    first = plan.ranks.rank * own
+    env = build_env(cfg, num_envs=own, seed=cfg.seed, first_env_id=first, from_checkpoint=untrusted)
     agent = build_agent(cfg, env, num_iterations=plan.total, from_checkpoint=untrusted)
+    share = getattr(agent, "share_gradients", None)
+    if share is not None:  # others update alike on every rank
+        share(plan.ranks)
     agent.check_rollout_size(cfg.num_envs, cfg.rollout_steps)
-    measure = partial(_measure_gate, cfg, agent)
+    measure = partial(measured_gate, cfg.eval_seed, agent, plan.ranks)
     parts = {"env": env, "agent": agent, "measure": measure}
     curriculum: Curriculum = _made("curriculum", cfg, from_checkpoint=untrusted, **parts)
     allow_lag(cfg, agent)
     # Before the run is opened: a checkpoint that does not fit changes nothing.
     if saved is None and cfg.init is not None:
         taken = initialise(agent, str(cfg.init), normalisers=cfg.init_normalisers)
-        sys.stdout.write(f"{printable(taken)}\n")
+        if plan.ranks.rank == 0:
+            sys.stdout.write(f"{printable(taken)}\n")
     if saved is not None:
         load_agent(agent, saved, plan.origin)
     return env, agent, curriculum
@@ -115,11 +121,14 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
         with loading(plan.origin):
             curriculum.load_state_dict(saved["curriculum"])
         env.set_seed(cfg.seed + plan.done)  # not the first episodes of the run again
-    frames = (plan.total - plan.done) * cfg.num_envs * cfg.rollout_steps
+    frames = (plan.total - plan.done) * env.batch_size.numel() * cfg.rollout_steps
     collector = build_collector(cfg, env, agent, total_frames=frames, seed=cfg.seed + plan.done)
+    if plan.ranks.size > 1:
+        collector = GatheredCollector(collector, plan.ranks)
     if saved is not None and plan.keeps_episodes:
         with loading(plan.origin):
-            load_episodes(Parts(env, agent, collector, curriculum), saved, plan.explained_misfits)
+            own = {**saved, "env": own_state(saved["env"], plan.ranks)}
+            load_episodes(Parts(env, agent, collector, curriculum), own, plan.explained_misfits)
     return collector
 
 
@@ -352,13 +361,6 @@ def install_policy(
         )
         adapter.prepare(params, device)
         opponent.install(policy.requires_grad_(False), adapter)
-
-
-def _measure_gate(cfg: DictConfig, agent: Agent, env: LessonEnv) -> dict[str, float]:
-    """Return means over one episode of every env, always the same episodes; draws no random number."""
-    with env.other_episodes(cfg.eval_seed):
-        ends = play(env, agent.policy, deterministic=True)
-    return means(ends, env.rate_names, env.lesson_names["opponents"])
 
 
 def _made(part: str, cfg: DictConfig, *, from_checkpoint: bool, **arguments: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 
@@ -17,7 +18,9 @@ MOST_ENVS = 1 << 20  # no machine holds more; some would swap for minutes before
 def pick_device(wanted: str) -> torch.device:
     """Return the device, or raise if this machine or this build of torch has none of the kind."""
     if wanted == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+        return (
+            torch.device("cuda", _own_gpu()) if torch.cuda.is_available() else torch.device("cpu")
+        )
     try:
         device = torch.device(wanted)
     except (RuntimeError, TypeError) as error:
@@ -30,9 +33,14 @@ def pick_device(wanted: str) -> torch.device:
                 f"device = {wanted}, but torch {torch.__version__} sees no GPU; expected a CUDA build "
                 "of torch and a driver; use device=cpu, or see `navrl doctor`"
             )
-        device = torch.device("cuda", device.index or 0)
+        device = torch.device("cuda", _own_gpu() if device.index is None else device.index)
         torch.cuda.set_device(device)  # streams and events of this process belong to it
     return device
+
+
+def _own_gpu() -> int:
+    """Return the number of this process among the ranks of this machine, each of which has a GPU."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def prepare_process(threads: int | None) -> None:

@@ -13,7 +13,9 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from navrl.config.checks import ConfigError
-from navrl.contracts import Env, Policy
+from navrl.contracts import Agent, Env, LessonEnv, Policy
+from navrl.curriculum.gate import means
+from navrl.ranks import Ranks
 from navrl.run.intervals import Interval, mean_interval, wilson
 
 _LONGEST = 100_000  # steps of an episode; evaluations wait for its end
@@ -36,6 +38,14 @@ def play(env: Env, policy: Policy, *, deterministic: bool) -> dict[str, list[flo
             running = running & ~ended
     rows = ends.t().tolist()
     return dict(zip(env.episode_keys, rows, strict=True))
+
+
+def measured_gate(seed: int, agent: Agent, ranks: Ranks, env: LessonEnv) -> dict[str, float]:
+    """Return means over one episode of every env, always the same episodes; draws no random number."""
+    with env.other_episodes(seed):
+        own = play(env, agent.policy, deterministic=True)
+    ends = {name: ranks.joined(torch.tensor(rows), 0).tolist() for name, rows in own.items()}
+    return means(ends, env.rate_names, env.lesson_names["opponents"])
 
 
 def _require_end(env: Env, steps: int) -> None:

@@ -22,6 +22,7 @@ from navrl.config.compose import from_json, group_option, to_json
 from navrl.config.plugins import allow_plugins, allowed
 from navrl.config.signals import blocked
 from navrl.contracts import Agent, Env, LearnedPolicy, Note, Policy
+from navrl.ranks.noise import rows_of_evaluation
 from navrl.run.build import build_env, load_policy
 from navrl.run.device import prepare_process
 from navrl.run.episodes import play, summarise
@@ -77,7 +78,7 @@ def measure(
     config = evaluation_config(cfg, changes)
     env = build_env(config, num_envs=cfg.eval_episodes, seed=seed, compile_mode="off", known=True)
     devices = [env.device] if env.device.type == "cuda" else []
-    with contextlib.closing(env), torch.random.fork_rng(devices):
+    with contextlib.closing(env), torch.random.fork_rng(devices), rows_of_evaluation():
         torch.manual_seed(seed)  # of policies that draw even where others take the best
         ends = play(env, policy, deterministic=True)
     summary = summarise(ends, env.rate_names, env.counted_when, env.share_names)

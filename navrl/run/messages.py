@@ -94,7 +94,7 @@ def next_commands(run: Path, frames: int, files: Repeated = NO_FILES) -> str:
     """Return commands to copy: evaluate the run, train it for as many frames again."""
     if not _has_saved(run):
         return "nothing was saved, because of checkpoint=none"
-    return f"next:\n  {_evaluate(run, files)}\n  {_resume(run, files)} total_frames={2 * frames}"
+    return f"next:\n  {_evaluate(run, files)}\n  {resume_command(run, files)} total_frames={2 * frames}"
 
 
 def interrupted(run: Path, files: Repeated = NO_FILES, *, complete: bool) -> str:
@@ -103,7 +103,7 @@ def interrupted(run: Path, files: Repeated = NO_FILES, *, complete: bool) -> str
         return "stopped; nothing was saved, because of checkpoint=none"
     if complete:
         return f"training was complete. To measure it:  {_evaluate(run, files)}"
-    return f"saved. To go on:  {_resume(run, files)}"
+    return f"saved. To go on:  {resume_command(run, files)}"
 
 
 def not_finite(run: Path, number: int, saved_frames: int | None, files: Repeated = NO_FILES) -> str:
@@ -132,7 +132,8 @@ def _evaluate(run: Path, files: Repeated) -> str:
     return _command("evaluate", override("checkpoint", shown_path(run)), *files.evaluate)
 
 
-def _resume(run: Path, files: Repeated) -> str:
+def resume_command(run: Path, files: Repeated = NO_FILES) -> str:
+    """Return the command that goes on with the run."""
     return _command("train", override("resume", shown_path(run)), *files.train)
 
 

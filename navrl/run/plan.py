@@ -22,6 +22,7 @@ from navrl.config.resumed import resumed
 from navrl.config.stored import LOCAL, words_of
 from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
+from navrl.ranks import Ranks, ranks_of
 from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS, own_threads
 from navrl.run.lock import RunLock
@@ -59,13 +60,16 @@ _SAVED = (
 )
 _MOST_SEED = 1 << 62  # iterations are added, and a tensor holds the sum
 _LONGEST_LINE = 1 << 20  # characters of a resume that is read, of which one takes some 20,000
-_NOT_THE_RUN = ("restarts", "console")  # how a run is started and shown, not what it is
+_NOT_THE_RUN = ("restarts", "console", "ranks")  # how a run is started and shown, not what it is
 # Any other resume= makes a branch, which is another run.
 _FROM_NOTHING = (f"resume={AUTO}", "resume=null")
 
 
 class RunComplete(ConfigError):  # noqa: N818 (it says what it is without a suffix)
     """The error of a run that has nothing left to train."""
+
+
+ALONE = Ranks()
 
 
 class Plan(NamedTuple):
@@ -81,6 +85,7 @@ class Plan(NamedTuple):
     total: int  # iterations of the whole run
     frames: int  # made before
     started: float = 0.0  # on time.monotonic's clock
+    ranks: Ranks = ALONE
 
     @property
     def path(self) -> Path:
@@ -177,9 +182,11 @@ def plan_run(
                 yield None
                 return
             progress = (saved["iteration"], saved["iteration"], saved["frames"])
+        ranks = ranks_of(cfg.num_envs, cfg.shards)
+        cfg.shards = ranks.shards
         begun(lock.path)
         origin = str(checkpoint or "nothing")
-        yield Plan(cfg, choices, lock, overrides, saved, origin, *progress, started)
+        yield Plan(cfg, choices, lock, overrides, saved, origin, *progress, started, ranks)
 
 
 @contextlib.contextmanager

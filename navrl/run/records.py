@@ -6,11 +6,14 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
 from navrl.agents.core.guards import TrainingDivergedError
+from navrl.collectors.gathered import whole_state
 from navrl.config.compose import build, to_json
 from navrl.config.resumed import changes
 from navrl.config.signals import name_of
@@ -18,6 +21,7 @@ from navrl.contracts import Agent, RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_iterations
+from navrl.ranks.watch import on_loss
 from navrl.run import messages
 from navrl.run.build import Parts
 from navrl.run.device import enough_memory
@@ -28,7 +32,8 @@ from navrl.run.plan import AUTO, Plan
 from navrl.run.random_state import rng_state, set_rng_state
 from navrl.run.signals import Interrupt
 from navrl.run.stored_files import NO_FILES, Repeated
-from navrl.storage.saver import SaveFailed
+from navrl.storage.rollouts import NullRollouts
+from navrl.storage.saver import NullSaver, SaveFailed
 
 
 class Records(NamedTuple):
@@ -128,7 +133,7 @@ class Records(NamedTuple):
     def _state(self, plan: Plan, parts: Parts, iteration: int) -> State:
         return {
             "agent": parts.agent.state_dict(),
-            "env": parts.env.runtime_state(),
+            "env": whole_state(parts.env.runtime_state(), plan.ranks),
             "collector": parts.collector.runtime_state(),
             "curriculum": parts.curriculum.state_dict(),
             "loggers": self.loggers.state_dict(),
@@ -147,6 +152,48 @@ class Records(NamedTuple):
             self.saver.flush()
         except OSError as error:
             self.note(f"not saved ({error})")
+
+
+class _SilentRecords(Records):
+    """The records of a rank other than the first, which leaves none."""
+
+    def save(self, plan: Plan, parts: Parts, iteration: int, **_: object) -> None:
+        """Send the episodes of the own envs to rank 0, in the order in which it asks for them."""
+        whole_state(parts.env.runtime_state(), plan.ranks)
+        parts.collector.runtime_state()
+
+
+class _Nothing:
+    """A run directory and loggers that keep nothing."""
+
+    def __init__(self, frames: int) -> None:
+        self.path, self.frames = Path(), frames
+
+    def note(self, text: str) -> None:
+        """Print nothing: rank 0 does."""
+
+    def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
+        """Record nothing."""
+
+    def log(self, metrics: Mapping[str, float], *, iteration: int, frames: int) -> None:
+        """Record nothing."""
+
+
+def silent_records(plan: Plan) -> Records:
+    """Return records that write nothing, with the random numbers as the checkpoint left them."""
+    if plan.saved is not None:
+        set_rng_state(plan.saved["rng"])
+    nothing: Any = _Nothing(plan.frames)
+    kept = NullSaver(directory=nothing.path), nothing, NullRollouts(directory=nothing.path)
+    return _SilentRecords(nothing, *kept, _NoEvaluations(plan.cfg))
+
+
+class _NoEvaluations(Evaluations):
+    """Evaluations that rank 0 makes."""
+
+    def due(self, iteration: int) -> bool:
+        """Return False: rank 0 evaluates while the others wait for its next rollout."""
+        return False
 
 
 def _arithmetic() -> dict[str, str | int]:
@@ -170,6 +217,7 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
         enough_memory("num_envs", cfg.num_envs),
         _open_loggers(plan, parts, run) as loggers,
         evaluations_of(cfg) as evaluations,
+        on_loss(partial(run.settle, "failed")),
     ):
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")

@@ -22,14 +22,16 @@ class Interrupt:
 
     Until `defer` the first signal ends the process at once. `saved_frames` returns the frames of the last
     save, None without one, for the message. `checks` says that an iteration may end with a check of the
-    lesson, which takes its time.
+    lesson, which takes its time; `silent` that another process prints the same.
     """
 
-    def __init__(self, saved_frames: Callable[[], int | None], *, checks: bool = False) -> None:
+    def __init__(
+        self, saved_frames: Callable[[], int | None], *, checks: bool = False, silent: bool = False
+    ) -> None:
         self.number = 0
         self.save_requested = False
         self._first = "this iteration" + (" and the check of its lesson" if checks else "")
-        self._saved_frames = saved_frames
+        self._saved_frames, self._silent = saved_frames, silent
         self._deferring = self._attempting = False
         self._since = 0.0  # the last signal
         self._handlers = contextlib.ExitStack()
@@ -69,7 +71,7 @@ class Interrupt:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if number == SAVING:
             self.save_requested = True
-            _print("saving after this iteration")
+            self._print("saving after this iteration")
             return
         now, since = time.monotonic(), self._since
         if number == self.number and now - since < _SAME_S:
@@ -81,7 +83,11 @@ class Interrupt:
             raise Stopped(number, f"stopped at once; {kept}")
         if self._attempting:
             raise _CutShort
-        _print(f"stopping after {self._first}; once more stops at once")
+        self._print(f"stopping after {self._first}; once more stops at once")
+
+    def _print(self, text: str) -> None:
+        if not self._silent:
+            _print(text)
 
 
 class _CutShort(BaseException):

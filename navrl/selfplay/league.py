@@ -13,6 +13,7 @@ from torch import Tensor
 from navrl.config.checks import ConfigError, require, require_number, require_whole
 from navrl.envs.combat.opponents.frozen import check_playable
 from navrl.envs.combat.opponents.league import Block, League
+from navrl.ranks.noise import rows_for
 from navrl.selfplay.payoff import Payoff, Record, check_results
 from navrl.selfplay.ratings import Elo, Result
 from navrl.storage.schema import ANYTHING, Each, Having, Named, check, exactly, numbers, whole
@@ -159,7 +160,7 @@ class SelfPlay:
 
     def _deal(self, names: list[str]) -> None:
         self.seated = names
-        num_envs = self._env.batch_size.numel()
+        num_envs = rows_for(self._env.batch_size.numel()).total
         edges = [0, math.floor(num_envs * self.latest_share)]
         for seat in range(self.pool_seats):
             share = self.latest_share + self.pool_share * (seat + 1) / self.pool_seats

@@ -11,6 +11,7 @@ from omegaconf import open_dict
 from navrl import contracts
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build, compose
+from navrl.ranks import Ranks
 from navrl.run.build import allow_lag, build_agent, build_collector, build_env, build_parts
 from navrl.run.policies import build_policy
 
@@ -51,7 +52,9 @@ def test_every_generator_is_seeded(compose_cfg, seed):
     def drawn(seed):
         sizes = ("num_envs=4", "rollout_steps=8", "agent.num_minibatches=2")
         cfg = compose_cfg("env=coverage", "compile=off", *sizes, f"seed={seed}")
-        build_parts(SimpleNamespace(cfg=cfg, saved=None, total=1, done=0)).collector.shutdown()
+        build_parts(
+            SimpleNamespace(cfg=cfg, saved=None, total=1, done=0, ranks=Ranks())
+        ).collector.shutdown()
         return random.random(), np.random.random(), float(torch.rand(()))
 
     numbers = drawn(seed)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from navrl.agents.core.optimizer import Optimizer
+from navrl.ranks import Ranks
 
 Loss = Callable[[Any], tuple[Tensor, Tensor]]  # of a batch: the loss, and a row of metrics
 
@@ -45,26 +46,50 @@ def fit(
     num_minibatches: int,
     parts: int,
     stopped: Tensor,
+    ranks: Ranks,
 ) -> Tensor:
     """Take a gradient step for each minibatch; return means over the steps, as a row.
 
     The row holds the share of broken gradients, their norm, and the metrics of `loss`. `batch` is a
     NamedTuple of tensors and TensorDicts with the same rows. Minibatches are learned in so many `parts`,
-    which takes less memory and comes to the same, because losses are means over rows.
+    which takes less memory and comes to the same, because losses are means over rows; so do the shards of
+    which each rank learns its own.
     """
     steps: list[Tensor] = []
     epochs = (_shuffled(batch, num_minibatches) for _ in range(num_epochs))
     for minibatch in (minibatch for epoch in epochs for minibatch in epoch):
-        if parts == 1:
-            found = _gradients(optimizer, loss, minibatch)
-        else:
-            found = accumulate(
-                (share, _gradients(optimizer, loss, part))
-                for share, part in _split(minibatch, parts)
-            )
+        found = _of_all_shards(optimizer, loss, minibatch, parts, ranks)
         broken = optimizer.step(found.of_parameters, found.norm, stopped)
         steps.append(torch.cat([torch.stack([broken.float(), found.norm]), found.metrics]))
     return torch.stack(steps).mean(0)
+
+
+def _of_all_shards(
+    optimizer: Optimizer, loss: Loss, minibatch: Any, parts: int, ranks: Ranks
+) -> Gradients:
+    """Return the gradients of the minibatch; of too few rows for all shards every rank learns all."""
+    shards = list(_split(minibatch, ranks.shards))
+    if len(shards) < ranks.shards or ranks.shards == 1:
+        return _in_parts(optimizer, loss, minibatch, parts)
+    sums, found = [], None
+    for number in ranks.own_shards:
+        share, shard = shards[number]
+        found = _in_parts(optimizer, loss, shard, parts)
+        used = [gradient for gradient in found.of_parameters if gradient is not None]
+        sums.append(torch.cat([*(each.reshape(-1) for each in used), found.metrics]) * share)
+    assert found is not None  # every rank has a shard
+    sizes = [0 if each is None else each.numel() for each in found.of_parameters]
+    whole, metrics = torch.split(ranks.added(sums), [sum(sizes), len(found.metrics)])
+    rows = zip(torch.split(whole, sizes), found.of_parameters, strict=True)
+    gradients = tuple(None if like is None else row.view_as(like) for row, like in rows)
+    return Gradients(gradients, whole.square().sum().sqrt(), metrics)
+
+
+def _in_parts(optimizer: Optimizer, loss: Loss, minibatch: Any, parts: int) -> Gradients:
+    if parts == 1:
+        return _gradients(optimizer, loss, minibatch)
+    split = _split(minibatch, parts)
+    return accumulate((share, _gradients(optimizer, loss, part)) for share, part in split)
 
 
 def _gradients(optimizer: Optimizer, loss: Loss, part: Any) -> Gradients:

@@ -49,6 +49,7 @@ from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.memory import check_chunks
 from navrl.agents.networks.team import TeamSpec, team_spec
 from navrl.config.checks import ConfigError
+from navrl.ranks import Ranks
 from navrl.storage.schema import check
 
 _FOREVER = 2**31  # steps
@@ -186,6 +187,10 @@ class HMASD:
         }
         broken = [value for name, value in metrics.items() if "broken" in name]
         return metrics | {"loss/skipped_share": torch.stack(broken).max()}
+
+    def share_gradients(self, ranks: Ranks) -> None:
+        """Compute gradients together with other ranks, which update with the same rollouts."""
+        self.settings.ranks = ranks
 
     def allow_lag(self) -> None:
         """Raise: skills are learned from rollouts of the current version only."""

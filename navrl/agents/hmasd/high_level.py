@@ -19,6 +19,7 @@ from navrl.agents.hmasd.update import Update, in_network_units, largest_differen
 from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.layers import HIDDEN_GAIN, NetworkOptions, linear
 from navrl.agents.networks.team import TeamSpec
+from navrl.ranks import noise
 
 _SMALL_GAIN = 0.01  # of output layers, and of layers in sums: a block begins as nearly the identity
 _STEP_METRICS = (
@@ -185,8 +186,25 @@ class Coordinator(nn.Module):
         """Return the value of each position (N, P), in units of the coordinator."""
         return self._values(self._encoded(state, frames))
 
-    def act(self, state: Tensor, frames: TensorDictBase, *, deterministic: bool) -> SkillChoice:
+    def drawn(self, num_rows: int) -> Tensor:
+        """Return the random numbers of a choice for so many rows.
+
+        The most probable skill after they are subtracted from log-probs is a draw, without a host read.
+        """
+        shape = (num_rows, *self.unavailable.shape)
+        return noise.exponential(shape, self.token_norm.weight.detach(), axis=0).log()
+
+    def act(
+        self,
+        state: Tensor,
+        frames: TensorDictBase,
+        *,
+        deterministic: bool,
+        drawn: Tensor | None = None,
+    ) -> SkillChoice:
         """Choose skills for states (N, features) and the frames (N, A) of the agents."""
+        if drawn is None and not deterministic:
+            drawn = self.drawn(len(state))
         encoded = self._encoded(state, frames)
         skills = torch.zeros(
             *state.shape[:-1], self.positions, dtype=torch.int64, device=state.device
@@ -195,7 +213,7 @@ class Coordinator(nn.Module):
         for position in range(self.positions):
             # All rows each time: row i does not depend on skills that are chosen later.
             log_prob = self._log_probs(encoded, skills)[..., position, :]
-            race = log_prob if deterministic else log_prob - _noise(log_prob)
+            race = log_prob if drawn is None else log_prob - drawn[:, position]
             skill = race.argmax(-1, keepdim=True)
             log_probs.append(log_prob.gather(-1, skill))
             skills = torch.cat([skills[..., :position], skill, skills[..., position + 1 :]], -1)
@@ -236,21 +254,29 @@ class Coordinator(nn.Module):
 class UniformSkills(nn.Module):
     """agent.ablation=no_high: skills drawn uniformly instead of a coordinator."""
 
+    sizes: Tensor
+
     def __init__(self, num_skills: Sequence[int]) -> None:
         super().__init__()
         self.num_skills, self.positions = tuple(num_skills), len(num_skills)
+        self.register_buffer("sizes", torch.tensor(self.num_skills).float(), persistent=False)
 
-    def act(self, state: Tensor, frames: TensorDictBase, *, deterministic: bool) -> SkillChoice:
+    def drawn(self, num_rows: int) -> Tensor:
+        """Return random skills for so many rows."""
+        skills = [noise.whole(n, (num_rows,), self.sizes.device, axis=0) for n in self.num_skills]
+        return torch.stack(skills, -1)
+
+    def act(
+        self,
+        state: Tensor,
+        frames: TensorDictBase,
+        *,
+        deterministic: bool,
+        drawn: Tensor | None = None,
+    ) -> SkillChoice:
         """Draw skills, in deterministic play too: no skill is more probable than another."""
-        shape = state.shape[:-1]
-        skills = [torch.randint(n, shape, device=state.device) for n in self.num_skills]
-        sizes = torch.stack([state.new_full(shape, float(n)) for n in self.num_skills], -1)
-        return SkillChoice(torch.stack(skills, -1), -sizes.log())
-
-
-def _noise(rows: Tensor) -> Tensor:
-    """Return noise whose subtraction from log-probs makes argmax a draw, without a host read."""
-    return torch.empty_like(rows).exponential_().log()
+        skills = self.drawn(len(state)) if drawn is None else drawn
+        return SkillChoice(skills, -self.sizes.log().expand(len(state), -1))
 
 
 # ---- the update -------------------------------------------------------------------------------

@@ -101,12 +101,17 @@ class HierarchicalPolicy(TensorDictModuleBase):
         memory = self._memory(tensordict)
         reason = reasons(memory, interval=self.interval, version=self.version)
         due = reason != KEPT
+        # Also where nobody decides: another rank may, and all draw for the envs of all.
+        drawn = None if deterministic else self.coordinator.drawn(len(due))
         log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
         # On a CPU it is cheap to read whether any decision is due; a GPU would have to be waited for, and a
         # graph that leaves this process has no branch.
         if due.device.type != "cpu" or torch.compiler.is_exporting() or bool(due.any()):
             choice = self.coordinator.act(
-                state_of(tensordict), tensordict.get(GROUP), deterministic=deterministic
+                state_of(tensordict),
+                tensordict.get(GROUP),
+                deterministic=deterministic,
+                drawn=drawn,
             )
             memory = SkillMemory(
                 torch.where(due, choice.skills, memory.chosen),

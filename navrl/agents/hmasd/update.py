@@ -1,5 +1,6 @@
 """The optimizer and the loss terms that the updates of all levels share."""
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from navrl.agents.core.objective import clipped_objective, value_error
 from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.hmasd.options import PPOOptions
+from navrl.ranks import Ranks
 
 
 class PolicyTerms(NamedTuple):
@@ -21,12 +23,14 @@ class PolicyTerms(NamedTuple):
     clip_fraction: Tensor
 
 
-class Update(NamedTuple):
+@dataclass
+class Update:
     """The settings of all updates."""
 
     ppo: PPOOptions
     discount: float
     num_iterations: int
+    ranks: Ranks = field(default_factory=Ranks)
 
     def optimizer(self, module: nn.Module, learning_rate: float) -> Optimizer:
         """Return an optimizer of one network, so that no gradient scales down that of another network."""
@@ -66,6 +70,7 @@ class Update(NamedTuple):
             num_minibatches=num_minibatches,
             parts=self.ppo.accumulate,
             stopped=stopped,
+            ranks=self.ranks,
         )
         return means.unbind()
 

@@ -19,6 +19,7 @@ from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.memory import HIDDEN
 from navrl.config.checks import require_choice
 from navrl.envs.core.compiling import CompiledSample
+from navrl.ranks.noise import by_shards
 
 PRECISIONS = ("fp32", "bf16", "auto")
 
@@ -114,8 +115,8 @@ class Policy(TensorDictModuleBase):
     def _step(self, frames: TensorDictBase) -> tuple[Any, ...]:
         """Return the distribution of single steps and, with a memory, the hidden state after them."""
         if not self._hidden:
-            return (self.get_dist(frames),)
-        outputs, hidden = self.trunk.step(frames)
+            return (self.head.distribution(by_shards(self.trunk, frames), frames),)
+        outputs, hidden = by_shards(self.trunk.step, frames)
         return self.head.distribution(outputs, frames), hidden
 
 

@@ -8,6 +8,7 @@ from torch.distributions import Distribution
 from torch.nn import functional
 
 from navrl.agents.fast.log_gamma import digamma, lgamma
+from navrl.ranks import noise
 
 # Samples keep off the edges of their interval, where the density is zero or infinite.
 _EDGE = 1e-6
@@ -60,10 +61,13 @@ class MaskedMultiCategorical(ActionDistribution):
         """Draw one action per row: the largest log-probability after Gumbel noise is added."""
         _require_one_sample(sample_shape)
         # Not 0, whose noise is -inf: a masked choice would win against it.
-        uniform = (torch.rand_like(head).clamp_min(_LEAST_UNIFORM) for head in self._log_probs)
+        uniform = (
+            noise.uniform(head.shape, head, axis=1).clamp_min(_LEAST_UNIFORM)
+            for head in self._log_probs
+        )
         noises = [-(-draw.log()).log() for draw in uniform]
         pairs = zip(self._log_probs, noises, strict=True)
-        return torch.stack([(head + noise).argmax(0) for head, noise in pairs], -1)
+        return torch.stack([(head + added).argmax(0) for head, added in pairs], -1)
 
     def icdf(self, value: Tensor) -> Tensor:
         """Return the quantile of every head at `value` (..., len(choices)), from 0 to below 1."""
@@ -122,7 +126,7 @@ class ScaledBeta(ActionDistribution):
         """Draw one action per row: the share of one gamma variate in the sum of two."""
         _require_one_sample(sample_shape)
         shapes = torch.stack([self._alpha, self._beta]).detach()
-        first, second = torch._standard_gamma(shapes).unbind(0)
+        first, second = noise.gamma(shapes, axis=1).unbind(0)
         return self._low + self._width * (first / (first + second)).clamp(_EDGE, 1.0 - _EDGE)
 
     def icdf(self, value: Tensor) -> Tensor:

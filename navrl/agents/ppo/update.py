@@ -10,12 +10,13 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType
 from torchrl.objectives import ClipPPOLoss
 
-from navrl.agents.core.gradients import Gradients, accumulate
+from navrl.agents.core.gradients import Gradients
 from navrl.agents.core.objective import moments, value_error
 from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.core.team import ALIVE
 from navrl.config.checks import ConfigError, require, require_number, require_whole
 from navrl.envs.core.compiling import CompiledGradients
+from navrl.ranks import Ranks
 
 LOSS_METRICS = (
     *("loss/policy", "loss/critic"),
@@ -64,7 +65,7 @@ class Minibatches:
         self._numbers = (
             (num_minibatches,) if isinstance(num_minibatches, int) else tuple(num_minibatches)
         )
-        self.num_epochs, self.accumulate = num_epochs, accumulate
+        self.num_epochs, self.accumulate, self.shards = num_epochs, accumulate, 1
         self._num_iterations = max(num_iterations, 1)
         require_whole("agent.num_epochs", num_epochs, 1)
         require_whole("agent.accumulate", accumulate, 1)
@@ -88,10 +89,15 @@ class Minibatches:
                     f"{product} = {rows} is not a multiple of num_minibatches = {number}; "
                     "change agent.num_minibatches"
                 )
+            has = f"a minibatch has {rows // number} {'frames' if chunk_length == 1 else 'chunks'}"
             if rows // number % self.accumulate:
                 raise ConfigError(
-                    f"a minibatch has {rows // number} {'frames' if chunk_length == 1 else 'chunks'}, "
-                    f"not a multiple of accumulate = {self.accumulate}; change agent.accumulate"
+                    f"{has}, not a multiple of accumulate = {self.accumulate}; change agent.accumulate"
+                )
+            if rows // number % (self.accumulate * self.shards):
+                raise ConfigError(
+                    f"{has}, not a multiple of shards x accumulate = {self.shards * self.accumulate}; "
+                    "change shards, agent.num_minibatches or agent.accumulate"
                 )
 
     def number(self, iteration: int) -> int:
@@ -186,23 +192,28 @@ class _LivingEntropy(NamedTuple):
         return torch.where(self.alive, self.dist.entropy(), 0.0)
 
 
-def standardized(advantage: Tensor, alive: Tensor | None) -> Tensor:
-    """Return advantages minus the mean of a minibatch, over its deviation; only the living count."""
+def standardized(advantage: Tensor, alive: Tensor | None, rows: Tensor | None = None) -> Tensor:
+    """Return `rows`, by default all, minus the mean advantage of a minibatch, over its deviation.
+
+    Only the living count.
+    """
+    rows = advantage if rows is None else rows
     if advantage.numel() == 1:
-        return advantage
+        return rows
     if alive is None:
         mean, deviation = advantage.mean(), advantage.std()
     else:
         mean, variance = moments(advantage, alive)
         deviation = variance.sqrt()
-    return (advantage - mean) / deviation.clamp_min(_LEAST_DEVIATION)
+    return (rows - mean) / deviation.clamp_min(_LEAST_DEVIATION)
 
 
 class MinibatchGradients:
     """Rows of a flat rollout to gradients: rows gathered, loss, backward pass and norm in one graph.
 
     Tensors go in and come out, so that the compiled call does not look through a TensorDict every time; and
-    with the backward pass in the same graph nothing between the two has to be written to memory.
+    with the backward pass in the same graph nothing between the two has to be written to memory. A minibatch
+    is computed at once, or in equal parts: so many for each shard, whose sums are added over all ranks.
     """
 
     def __init__(
@@ -213,63 +224,82 @@ class MinibatchGradients:
         parts: int,
         compile_mode: str | bool,
     ) -> None:
+        self.ranks = Ranks()
         self._loss, self._parameters, self._parts = loss, list(parameters), parts
         self._keys: tuple[tuple[str, ...], ...] = ()  # of the columns, in their order
         self._chunk: tuple[int, ...] = ()  # (L,) where rows are chunks of steps
         self._compiled = CompiledGradients(self._of_columns, compile_mode)
+        self._compiled_part = CompiledGradients(self._of_part, compile_mode)
 
     def of(self, frames: TensorDictBase) -> Callable[[Tensor], Gradients]:
         """Return a function from rows (B,) of `frames` (frames,), or of chunks (chunks, L), to gradients."""
-        return self._whole(frames) if self._parts == 1 else self._in_parts(frames)
-
-    def _whole(self, frames: TensorDictBase) -> Callable[[Tensor], Gradients]:
         leaves, self._chunk = frames.flatten_keys("/"), (*frames.shape[1:],)
         names = sorted(leaves.keys())
         self._keys = tuple(tuple(name.split("/")) for name in names)
         columns = [leaves.get(name) for name in names]
+        if self._parts * self.ranks.shards > 1:
+            return lambda index: self._in_parts(index, columns)
         return lambda index: Gradients(*self._compiled(index, *columns))
 
-    def _in_parts(self, frames: TensorDictBase) -> Callable[[Tensor], Gradients]:
-        """Return a function that learns a minibatch part by part, which takes less memory.
-
-        Losses are means over the living, so a part counts by how many of them it has; advantages are
-        standardized over the whole minibatch beforehand.
-        """
-        judged = frames.select("advantage", ALIVE, strict=False)
-        advantages = torch.zeros_like(judged.get("advantage"))
-        of_part = self._whole(frames.copy().set("advantage", advantages))
-
-        def gradients(index: Tensor) -> Gradients:
-            rows = judged.apply(lambda leaf: leaf.index_select(0, index), batch_size=index.shape)
-            advantage = rows.get("advantage")
-            alive = rows.get(ALIVE, None)
-            advantages.index_copy_(0, index, standardized(advantage, alive))
-            alive = torch.ones_like(advantage) if alive is None else alive
-            living = alive.view(self._parts, -1).sum(1)
-            shares = living / living.sum().clamp_min(1)
-            parts = map(of_part, index.view(self._parts, -1))
-            return accumulate(zip(shares, parts, strict=True))
-
-        return gradients
+    def _in_parts(self, index: Tensor, columns: Sequence[Tensor]) -> Gradients:
+        """Return the sum over all parts, of which this rank computes those of its shards."""
+        shards = index.view(self.ranks.shards, self._parts, -1)
+        sums = []
+        for number in self.ranks.own_shards:
+            first, *others = shards[number]
+            total = self._compiled_part(index, first, *columns)
+            for part in others:
+                total += self._compiled_part(index, part, *columns)
+            sums.append(total)
+        sizes = [parameter.numel() for parameter in self._parameters]
+        whole, metrics = torch.split(self.ranks.added(sums), [sum(sizes), len(LOSS_METRICS)])
+        gradients = tuple(
+            part.view_as(parameter)
+            for part, parameter in zip(torch.split(whole, sizes), self._parameters, strict=True)
+        )
+        return Gradients(gradients, whole.square().sum().sqrt(), metrics)
 
     def loss(self, minibatch: TensorDictBase) -> tuple[Tensor, Tensor]:
-        """Return the loss of a minibatch, or of a part with advantages ready for use, and its metrics."""
-        if self._parts == 1:
-            advantage, alive = minibatch.get("advantage"), minibatch.get(ALIVE, None)
-            minibatch = minibatch.copy().set("advantage", standardized(advantage, alive))
-        return self._loss.total(minibatch)
+        """Return the loss of a whole minibatch and its metrics."""
+        advantage, alive = minibatch.get("advantage"), minibatch.get(ALIVE, None)
+        ready = minibatch.copy().set("advantage", standardized(advantage, alive))
+        return self._loss.total(ready)
 
     def _of_columns(
         self, index: Tensor, *columns: Tensor
     ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
-        minibatch = TensorDict({}, batch_size=[*index.shape, *self._chunk])
-        for key, column in zip(self._keys, columns, strict=True):
-            minibatch.set(key, column.index_select(0, index))
-        loss, metrics = self.loss(minibatch)
+        loss, metrics = self.loss(self._rows(index, columns))
         gradients = torch.autograd.grad(loss, self._parameters)
         # Not get_total_norm: it would leave the graph, once for every parameter.
         norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
         return gradients, norm, metrics
+
+    def _of_part(self, whole: Tensor, index: Tensor, *columns: Tensor) -> Tensor:
+        """Return what the rows `index` add to the gradients and metrics of the minibatch `whole`, as a row.
+
+        Losses are means over the living, so a part counts by how many of them it has.
+        """
+        judged = {
+            name: dict(zip(self._keys, columns, strict=True))[(name,)].index_select(0, whole)
+            for name in ("advantage", ALIVE)
+            if (name,) in self._keys
+        }
+        every, alive = judged["advantage"], judged.get(ALIVE)
+        minibatch = self._rows(index, columns)
+        own, living = minibatch.get("advantage"), minibatch.get(ALIVE, None)
+        minibatch.set("advantage", standardized(every, alive, own))
+        loss, metrics = self._loss.total(minibatch)
+        share: Tensor | float = len(index) / len(whole)
+        if alive is not None and living is not None:
+            share = living.sum() / alive.sum().clamp_min(1)
+        gradients = torch.autograd.grad(loss, self._parameters)
+        return torch.cat([*(gradient.reshape(-1) for gradient in gradients), metrics]) * share
+
+    def _rows(self, index: Tensor, columns: Sequence[Tensor]) -> TensorDict:
+        minibatch = TensorDict({}, batch_size=[*index.shape, *self._chunk])
+        for key, column in zip(self._keys, columns, strict=True):
+            minibatch.set(key, column.index_select(0, index))
+        return minibatch
 
 
 class GradientSteps:

@@ -6,6 +6,7 @@ import torch
 
 from navrl.agents.core.gradients import fit
 from navrl.agents.core.optimizer import Optimizer
+from navrl.ranks import Ranks
 
 
 class Rows(NamedTuple):
@@ -22,7 +23,7 @@ def test_minibatches_are_all_rows_once_in_a_pass():
         return 0.0 * parameter.sum(), batch.number.float().mean().reshape(1)
 
     options = {"num_epochs": 2, "num_minibatches": 3, "parts": 1, "stopped": torch.tensor(True)}
-    means = fit(optimizer, loss, Rows(torch.arange(9)), **options)
+    means = fit(optimizer, loss, Rows(torch.arange(9)), ranks=Ranks(), **options)
     assert [len(rows) for rows in seen] == [3] * 6
     for number in range(2):
         rows = [row for part in seen[3 * number : 3 * number + 3] for row in part]

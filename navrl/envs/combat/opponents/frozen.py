@@ -14,6 +14,7 @@ from navrl.envs.combat.opponents.base import Memory, Pilot
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, sides
 from navrl.envs.core.compiling import CompiledEach
 from navrl.envs.core.specs import AGENT_ID
+from navrl.ranks.noise import by_shards
 
 
 class PolicyAdapter:
@@ -105,5 +106,7 @@ class Frozen(Pilot):
                 "a tournament; expected a scripted pilot in the learner's seat; choose another"
             )
         with torch.no_grad():
-            dist = self.policy.get_dist(self._adapter.observe(params, state, me))
+            observed = self._adapter.observe(params, state, me)
+            outputs = by_shards(self.policy.trunk, observed)
+            dist = self.policy.head.distribution(outputs, observed)
             return self._adapter.command(dist), ()

@@ -4,6 +4,7 @@ Blocks are contiguous, so that any number of policies costs one forward pass ove
 pilot has a tag: scripts their index, policies larger numbers.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, select
 from navrl.envs.core.compiling import CompiledEach
 from navrl.envs.core.weights import Weighted
+from navrl.ranks.noise import Rows, rows_for
 
 SCRIPTED = -1  # the tag of an env without a policy: the episode's script flies
 CHANGED = -2  # the tag of an episode whose env got another policy on the way
@@ -27,7 +29,7 @@ NEAREST = -1  # the target of a pilot that names none
 
 
 class Block(NamedTuple):
-    """The envs [start, stop) of one policy."""
+    """The envs [start, stop) of one policy, of all envs of the run."""
 
     start: int
     stop: int
@@ -54,9 +56,14 @@ class League(Weighted, Pilot):
             observation=observation, action=action, compile_mode=compile_mode
         )
         self._act = CompiledEach(self._scripted, compile_mode)
-        # Both are written in place, because the compiled step has them by reference.
-        self._tags = torch.zeros(0, dtype=torch.int32)  # (N,) the pilot of each env
-        self._changes = torch.zeros(0, dtype=torch.int32)  # (N,) how often that changed
+        # Written in place: the compiled step has those of the own envs, which are parts of the others.
+        self._all_tags = self._tags = torch.zeros(
+            0, dtype=torch.int32
+        )  # (N,) the pilot of each env
+        self._all_changes = self._changes = torch.zeros(
+            0, dtype=torch.int32
+        )  # how often that changed
+        self._rows = Rows(0, 0, 0, 0)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Prepare the scripts and the observation."""
@@ -65,40 +72,44 @@ class League(Weighted, Pilot):
 
     def allocate(self, num_envs: int, device: torch.device | str) -> None:
         """Make room for this many envs, all of them scripted."""
-        self.blocks = []
-        self._tags = torch.full((num_envs,), SCRIPTED, dtype=torch.int32, device=device)
-        self._changes = torch.zeros_like(self._tags)
+        self.blocks, self._rows = [], rows_for(num_envs)
+        first, own, total, _ = self._rows
+        self._all_tags = torch.full((total,), SCRIPTED, dtype=torch.int32, device=device)
+        self._all_changes = torch.zeros_like(self._all_tags)
+        self._tags, self._changes = (
+            rows[first : first + own] for rows in (self._all_tags, self._all_changes)
+        )
 
     def assign(self, blocks: Sequence[Block]) -> None:
         """Assign the policies; episodes under way continue against the new pilot of their env."""
         self.blocks = list(blocks)
-        tags = torch.full_like(self._tags, SCRIPTED)
+        tags = torch.full_like(self._all_tags, SCRIPTED)
         for block in self.blocks:
             tags[block.start : block.stop] = block.tag
-        self._changes.add_(tags != self._tags)
-        self._tags.copy_(tags)
+        self._all_changes.add_(tags != self._all_tags)
+        self._all_tags.copy_(tags)
 
     @contextmanager
     def scripts_only(self) -> Iterator[None]:
         """Fly scripts in all envs inside the context, for other episodes; then restore the blocks."""
-        kept = self.blocks, self._tags.clone(), self._changes.clone()
+        kept = self.blocks, self._all_tags.clone(), self._all_changes.clone()
         self.assign([])
         try:
             yield
         finally:
             self.blocks = kept[0]
-            self._tags.copy_(kept[1])
-            self._changes.copy_(kept[2])
+            self._all_tags.copy_(kept[1])
+            self._all_changes.copy_(kept[2])
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the counts that episodes under way are compared with; the blocks belong to the caller."""
-        return {"changes": self._changes.clone()}
+        return {"changes": self._all_changes.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what state_dict returned, once the blocks are assigned again."""
         # With another number of envs all episodes begin anew, with no past.
-        if state["changes"].shape == self._changes.shape:
-            self._changes.copy_(state["changes"])
+        if state["changes"].shape == self._all_changes.shape:
+            self._all_changes.copy_(state["changes"])
 
     def initial(self, key: Tensor) -> Memory:
         """Return the changes until the episode began, then the memories of the scripts."""
@@ -136,13 +147,25 @@ class League(Weighted, Pilot):
         """Return one distribution of the actions of all policies, each in its own envs: cheaper than many."""
         policy = self.blocks[0].policy
         parts, edge = [], 0
-        for block in [*self.blocks, Block(len(observed), len(observed), None, SCRIPTED)]:
+        for block in [*self._own_blocks(), Block(len(observed), len(observed), None, SCRIPTED)]:
             if edge < block.start:  # scripts fly here
                 parts.append(policy.head.uniform.expand(block.start - edge, -1))
             if block.policy is not None:
                 parts.append(block.policy.trunk(observed[block.start : block.stop]))
             edge = block.stop
         return policy.head.distribution(torch.cat(parts), observed)
+
+    def _own_blocks(self) -> list[Block]:
+        """Return the parts of all blocks in each shard of the own envs, which are numbered from 0."""
+        first, own, _, piece = self._rows
+        found = []
+        for block in self.blocks:
+            start, stop = max(block.start - first, 0), min(block.stop - first, own)
+            # At the edges of shards too: a product of other rows would be rounded otherwise.
+            edges = [start, *range((start // piece + 1) * piece, stop, piece), stop]
+            pairs = itertools.pairwise(edges) if start < stop else ()
+            found += [block._replace(start=a, stop=z) for a, z in pairs]
+        return found
 
     def _scripted(
         self, me: int, params: CombatParams, state: CombatState, memory: Memory

@@ -1,0 +1,99 @@
+"""The place of this process among those that torchrun has started, and the group that they form."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
+
+from navrl.config.checks import require_whole
+from navrl.ranks.group import RankGroup, RankLost, Ranks, check_shares, lost_ranks
+from navrl.ranks.noise import Rows, rows_of_run
+from navrl.ranks.shared import SharedMemory, shared_memory
+from navrl.ranks.watch import watched
+
+# Ranks wait so long for one that evaluates; one that has died, or is silent, ends the run much earlier.
+_LONGEST = datetime.timedelta(hours=24)
+_memory: list[SharedMemory | None] = [None]  # of the group that this process has joined
+_ARRIVAL = datetime.timedelta(minutes=5)  # until all have started
+
+
+def world() -> tuple[int, int]:
+    """Return the number of this process among those that torchrun has started, and how many they are."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_follower() -> bool:
+    """Return whether this process belongs to a run whose directory is that of another process."""
+    return world()[0] > 0
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[None]:
+    """Be in the group of all ranks while open; alone there is none."""
+    rank, size = world()
+    if size == 1:
+        yield
+        return
+    _take_cores()
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        store, *_ = next(rendezvous("env://", rank, size, timeout=_ARRIVAL))
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_LONGEST)
+    except (RuntimeError, ValueError) as error:
+        place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+        raise RankLost(
+            f"rank {rank} has not met the {size - 1} others at {place} ({str(error).splitlines()[0][:160]}); "
+            "expected them all within 5 minutes; start all with torchrun and one --rdzv-endpoint that every "
+            "host reaches"
+        ) from error
+    with watched(rank, size):
+        with lost_ranks():
+            _memory[:] = [None if torch.cuda.is_available() else shared_memory(rank, size)]
+        yield
+    # Not after an error: it would wait for the others.
+    dist.destroy_process_group()
+
+
+def ranks_of(num_envs: int, shards: int | None) -> Ranks:
+    """Return the ranks of a run of so many envs and shards; raise ConfigError unless they divide evenly."""
+    rank, size = world()
+    if shards is None:
+        shards = size
+    require_whole("shards", shards, 1)
+    check_shares(num_envs, size, shards)
+    if size == 1:
+        return Ranks(shards=shards)
+    return RankGroup(rank=rank, size=size, shards=shards, memory=_memory[0])
+
+
+@contextlib.contextmanager
+def own_rows(ranks: Ranks, num_envs: int) -> Iterator[None]:
+    """Draw the random numbers of policies for all envs of the run while open, and take those of the own."""
+    if ranks.shards == 1:
+        yield
+        return
+    own = num_envs // ranks.size
+    with rows_of_run(Rows(ranks.rank * own, own, num_envs, piece=num_envs // ranks.shards)):
+        yield
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _take_cores() -> None:
+    """Keep this process to its share of the cores, if there is at least one for each rank of this machine."""
+    local, number = (int(os.environ.get(name, "1")) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    each = cores() // number
+    if each and hasattr(os, "sched_setaffinity"):
+        own = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, own[local * each : (local + 1) * each])

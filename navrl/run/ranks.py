@@ -1,0 +1,112 @@
+"""Several ranks of one run: rank 0 plans it and keeps its directory, the others train by its plan."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from omegaconf import DictConfig
+
+from navrl import __version__
+from navrl.config.checks import ConfigError
+from navrl.config.plugins import allow_plugins
+from navrl.ranks import RankLost, Ranks, is_follower, joined, lost_ranks, own_rows, ranks_of, world
+from navrl.run.build import Parts, build_parts
+from navrl.run.launch import trained_elsewhere
+from navrl.run.plan import Plan, plan_run
+from navrl.run.records import Records, silent_records
+from navrl.run.signals import Interrupt
+
+
+@contextlib.contextmanager
+def planned(
+    cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None
+) -> Iterator[Plan | None]:
+    """Plan the run as rank 0, which may be the only one, and send the plan to the others.
+
+    The plan is None if there is nothing left to train, or if the options want other processes to train.
+    """
+    if trained_elsewhere(cfg):
+        yield None
+        return
+    with joined(), plan_run(cfg, begun) as plan:
+        if world()[1] > 1:
+            _of_first(_versions())
+            _of_first(None if plan is None else plan._replace(lock=None, ranks=Ranks()))  # type: ignore[arg-type]
+        with _rows(plan):
+            yield plan
+
+
+def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
+    """Train by the plan of rank 0, and leave nothing; return False in rank 0, without doing anything.
+
+    The exit code is 0 however rank 0 ends the run; a failure of this rank is one sentence.
+    """
+    if not is_follower():
+        return False
+    warnings.simplefilter("ignore")  # rank 0 warns of the same
+    rank, _ = world()
+    try:
+        with joined():
+            _require_same_versions(_of_first(None))
+            plan: Plan | None = _of_first(None)
+            if plan is None:
+                return True
+            allow_plugins([f"plugins=[{','.join(plan.cfg.plugins)}]"])
+            plan = plan._replace(ranks=ranks_of(plan.cfg.num_envs, plan.cfg.shards))
+            with _rows(plan), Interrupt(lambda: None, silent=True) as interrupt:
+                parts = build_parts(plan)
+                try:
+                    if plan.total > plan.done:  # else rank 0 only evaluates
+                        loop(plan, parts, silent_records(plan), interrupt)
+                finally:
+                    parts.collector.shutdown()
+    except SystemExit:
+        pass
+    except RankLost:
+        sys.exit(1)  # the one that has ended says why
+    except (ConfigError, RuntimeError, OSError) as error:
+        sys.stderr.write(f"navrl: rank {rank} ends: {error}\n")
+        sys.exit(1)
+    return True
+
+
+def _rows(plan: Plan | None) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if plan is None else own_rows(plan.ranks, plan.cfg.num_envs)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "navrl": __version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+    }
+
+
+def _require_same_versions(first: dict[str, str]) -> None:
+    """Raise ConfigError unless this rank runs what rank 0 runs."""
+    own = _versions()
+    differing = [
+        f"{name} {own[name]}, not {first[name]}" for name in own if own[name] != first[name]
+    ]
+    if differing:
+        raise ConfigError(
+            f"{socket.gethostname()} has {', '.join(differing)} as rank 0 has; expected the same on all "
+            "hosts; install the same there"
+        )
+
+
+def _of_first(value: Any) -> Any:
+    """Return the value that rank 0 has given."""
+    box = [value]
+    with lost_ranks():
+        dist.broadcast_object_list(box, src=0)
+    return box[0]
