@@ -106,7 +106,8 @@ def finished(tmp_path_factory):
 def quiet(words):
     """Return options that make a training no slower than it has to be."""
     given = {word.partition("=")[0] for word in words}
-    least = {"logger": "none", "eval_opponents": "[]"} if words[1:2] == ["train"] else {}
+    trains = words[1:2] == ["train"]
+    least = {"logger": "none", "eval_opponents": "[]", "compile": "off"} if trains else {}
     return [f"{name}={value}" for name, value in least.items() if name not in given]
 
 

@@ -204,7 +204,7 @@ class Coordinator(nn.Module):
     ) -> SkillChoice:
         """Choose skills for states (N, features) and the frames (N, A) of the agents."""
         if drawn is None and not deterministic:
-            drawn = self.drawn(len(state))
+            drawn = self.drawn(state.shape[0])
         encoded = self._encoded(state, frames)
         skills = torch.zeros(
             *state.shape[:-1], self.positions, dtype=torch.int64, device=state.device
@@ -275,8 +275,8 @@ class UniformSkills(nn.Module):
         drawn: Tensor | None = None,
     ) -> SkillChoice:
         """Draw skills, in deterministic play too: no skill is more probable than another."""
-        skills = self.drawn(len(state)) if drawn is None else drawn
-        return SkillChoice(skills, -self.sizes.log().expand(len(state), -1))
+        skills = self.drawn(state.shape[0]) if drawn is None else drawn
+        return SkillChoice(skills, -self.sizes.log().expand(state.shape[0], -1))
 
 
 # ---- the update -------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class HierarchicalPolicy(TensorDictModuleBase):
         reason = reasons(memory, interval=self.interval, version=self.version)
         due = reason != KEPT
         # Also where nobody decides: another rank may, and all draw for the envs of all.
-        drawn = None if deterministic else self.coordinator.drawn(len(due))
+        drawn = None if deterministic else self.coordinator.drawn(due.shape[0])
         log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
         # On a CPU it is cheap to read whether any decision is due; a GPU would have to be waited for, and a
         # graph that leaves this process has no branch.
