@@ -39,6 +39,11 @@ COMMANDS = {
         "navrl tune env=combat agent=ppo --trials 24 --workers 2",
     ),
     "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
+    "runs": Command(
+        "navrl.commands.runs",
+        "list, compare, tag and remove runs",
+        "navrl runs ls env=combat 'objective>0.9'",
+    ),
     "replay": Command(
         "navrl.commands.replay",
         "write an episode as an HTML file",

@@ -7,25 +7,17 @@ import csv
 import io
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from navrl.config.checks import ConfigError, printable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, show
-from navrl.config.stored import parse_yaml, words_of
 from navrl.loggers.format import count
-from navrl.loggers.jsonl import numbers, read_iterations
-from navrl.run.status import read_status
-from navrl.storage.files import (
-    UnsafePath,
-    make_directory,
-    read_json,
-    read_text,
-    to_json,
-    write_atomically,
-)
+from navrl.loggers.jsonl import read_iterations
+from navrl.run.stored_runs import NO_DIFFERENCE, Description, read_description, runs_in, short_names
+from navrl.storage.files import make_directory, to_json, write_atomically
 from navrl.storage.find import OUTPUTS, find_place
 from navrl.view.html import REPORT, page
 from navrl.view.report import Run, report
@@ -33,13 +25,8 @@ from navrl.view.report import Run, report
 _EXAMPLES = """  navrl report latest                                the newest run
   navrl report multirun/combat-ppo/20261118-141133   a sweep: mean and deviation over its seeds
   navrl report outputs/one outputs/other --output both"""
-_DEPTHS = ("*", "*/*", "*/*/*")  # of runs below a folder
-# Overrides that distinguish no runs: they change no result, or are in the label already.
-_KIND = ("env", "agent")
-_NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
-_LONGEST_NAME, _LONGEST_LABEL = 100, 500  # characters
-_LARGEST_SEED = 2**64
-_OF_RUNS = ("metrics.jsonl", "status.json")  # files by which a run is known
+_KIND = ("env", "agent")  # overrides that are in the label already
+_LONGEST_LABEL = 500  # characters
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # by these a spreadsheet knows one
 _TABLES: dict[str, Callable[[str], bool]] = {
     "iterations.csv": lambda name: True,
@@ -76,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _write_report(options: argparse.Namespace) -> None:
     places = [find_place(name, OUTPUTS) for name in options.runs]
-    paths = list(dict.fromkeys(path for place in places for path in _runs_in(place)))
+    paths = list(dict.fromkeys(path for place in places for path in runs_in(place)))
     records = _labelled([_read(path) for path in paths])
     _require_rows(records)
     folder = options.output or (places[0] if len(places) == 1 else Path()) / "report"
@@ -107,60 +94,28 @@ def _write_report(options: argparse.Namespace) -> None:
     show(f"wrote {folder / 'report.html'} and tables beside it ({iterations} iterations)\n")
 
 
-def _runs_in(place: Path) -> list[Path]:
-    """Return the run at that place, or all runs below it; one that failed at once has no metrics."""
-    if any((place / name).is_file() for name in _OF_RUNS):
-        return [place]
-    found = {
-        file.parent
-        for depth in _DEPTHS
-        for name in _OF_RUNS
-        for file in place.glob(f"{depth}/{name}")
-    }
-    if not found:
-        raise ConfigError(
-            f"{place} holds no metrics.jsonl; expected a run, or a folder with runs; name another"
-        )
-    runs = {path for path in found if not path.is_symlink()}  # outputs/latest is one of them again
-    return sorted(runs or found, key=lambda path: (path.parent, len(path.name), path.name))
-
-
 def _read(path: Path) -> _Record:
     """Read a run; late metrics join the row of their iteration."""
     log = path / "metrics.jsonl"
     rows = read_iterations(log) if log.exists() else []
-    try:
-        described = path / "config.yaml"
-        config: Any = parse_yaml(read_text(described), described)
-        env, agent, seed = config["env"], config["agent"]["name"], config["seed"]
-        run = Run(
-            name=str(path),
-            label="",
-            seed=_seed(seed),
-            state=_state(read_status(path)),
-            objective=_word(env.get("objective", "return")),
-            rows=rows,
-            summary=numbers(
-                _object(summary) if (summary := path / "summary.json").exists() else {}
-            ),
-        )
-        words = path / "overrides.yaml"
-        overrides = words_of(read_text(words), words)
-        return _Record(path, _word(env["name"]), _word(agent), overrides, run)
-    except UnsafePath:
-        raise
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        reason = error if isinstance(error, ConfigError) else type(error).__name__
-        raise ConfigError(
-            f"{path} is not described by its config.yaml and overrides.yaml ({reason}); "
-            "expected a run of navrl; leave it out"
-        ) from error
+    found = read_description(path)
+    run = Run(
+        name=str(path),
+        label="",
+        seed=found.seed,
+        state=_state(found),
+        objective=found.objective,
+        rows=rows,
+        summary=found.summary,
+    )
+    return _Record(path, found.env, found.agent, found.overrides, run)
 
 
-def _state(status: Mapping[str, Any]) -> str:
+def _state(found: Description) -> str:
     """Return the state of a run, and why it failed."""
-    state, reason = _word(status.get("state", "unknown")), str(status.get("reason", ""))
-    return f"{state}: {printable(reason)}"[:_LONGEST_LABEL] if state == "failed" else state
+    reason = printable(str(found.status.get("reason", "")))
+    text = f"{found.state}: {reason}" if found.state == "failed" else found.state
+    return text[:_LONGEST_LABEL]
 
 
 def _require_rows(records: Sequence[_Record]) -> None:
@@ -174,24 +129,11 @@ def _require_rows(records: Sequence[_Record]) -> None:
         )
 
 
-def _word(found: object) -> str:
-    """Return a name in a run's files, of a length that can be shown; raise TypeError if it is none."""
-    if not isinstance(found, str):
-        raise TypeError(f"a name is a {type(found).__name__}")
-    return found[:_LONGEST_NAME]
-
-
-def _seed(found: object) -> int:
-    if type(found) is not int or not 0 <= found < _LARGEST_SEED:
-        raise TypeError("the seed is not one")
-    return found
-
-
 def _labelled(records: Sequence[_Record]) -> list[_Record]:
     """Label every run with its agent, its env if they differ, and the overrides of its own."""
     everywhere = set.intersection(*(set(record.overrides) for record in records))
     envs = {record.env for record in records}
-    names = _short_names([record.path for record in records])
+    names = short_names([record.path for record in records])
 
     def label(record: _Record) -> str:
         own = [word for word in record.overrides if word not in everywhere and _distinguishes(word)]
@@ -204,24 +146,10 @@ def _labelled(records: Sequence[_Record]) -> list[_Record]:
     ]
 
 
-def _short_names(paths: Sequence[Path]) -> list[str]:
-    """Return names of folders, with as many parents as make them unique."""
-    for length in range(1, max(len(path.parts) for path in paths) + 1):
-        names = ["/".join(path.parts[-length:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return [str(path) for path in paths]
-
-
 def _distinguishes(override: str) -> bool:
     """Return true if the override may distinguish runs and is not part of the label already."""
     key = override.partition("=")[0].lstrip("+~")
-    return key not in _KIND and key.partition(".")[0] not in _NO_DIFFERENCE
-
-
-def _object(path: Path) -> Mapping[str, Any]:
-    found = read_json(path)
-    return found if isinstance(found, dict) else {}
+    return key not in _KIND and key.partition(".")[0] not in NO_DIFFERENCE
 
 
 def _table(runs: Sequence[Run], wanted: Callable[[str], bool]) -> str:

@@ -15,6 +15,8 @@ from navrl.storage.files import is_at, open_regular, parse_json, to_json, write_
 
 _LOG = logging.getLogger(__name__)
 _MOST_LINE_BYTES = 1 << 20  # a record has some kB
+# Bytes from the end that hold the last records; the second time a record of any size.
+_LAST_PARTS = (256 << 10, 2 * _MOST_LINE_BYTES)
 _MOST_NAME = 200  # characters
 _MOST_FRAMES = 10**18  # as of a checkpoint
 # Of a run; a table has a cell for every metric in every iteration.
@@ -139,6 +141,23 @@ def read_iterations(path: Path) -> list[dict[str, float]]:
                 f"{_MOST_METRICS:,} metrics and {_MOST_CELLS:,} numbers in all; leave this run out"
             )
     return [rows[frames] for frames in sorted(rows)]
+
+
+def read_last(path: Path) -> dict[str, float]:
+    """Return the last value of every metric in the last records, however long the file is."""
+    with open(open_regular(path, os.O_RDONLY), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for part in _LAST_PARTS:
+            file.seek(max(0, size - part))
+            rows = [row for _, line in _lines(file) if (row := _parse(line)) is not None]
+            if rows or part >= size:
+                break
+    found: dict[str, float] = {}
+    for row in rows:
+        known = {key: value for key, value in numbers(row).items() if not math.isnan(value)}
+        frames = max(row["frames"], found.get("frames", 0))  # of late metrics they are fewer
+        found |= {**known, "frames": frames}
+    return found
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -56,7 +56,7 @@ class RunDirectory:
                 )
             self._describe()
         if latest is not None:
-            _point(Path(latest), self.path)
+            point(Path(latest), self.path)
 
     @property
     def checkpoints(self) -> Path:
@@ -127,7 +127,7 @@ def _yaml_list(items: Sequence[str]) -> str:
     return "".join(f"- {json.dumps(item, ensure_ascii=False)}\n" for item in items) or "[]\n"
 
 
-def _point(latest: Path, run: Path) -> None:
+def point(latest: Path, run: Path) -> None:
     """Make `latest` lead to `run`; a convenience, so it warns where it cannot."""
     try:
         target = os.path.relpath(run.resolve(), latest.parent.resolve())
