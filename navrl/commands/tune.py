@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ from navrl.loggers.format import count
 from navrl.tune.plan import PRUNERS, STUDIES, Options, Plan, plan_search, words_of_command
 from navrl.tune.pool import Pool, cores_of, pin
 
+_OF_SEARCH = {"trials": 24, "seeds": 1, "pruner": None, "cost": False, "storage": None}
+_OF_PBT = {"population": 8, "interval": None}
+
 if TYPE_CHECKING:  # Optuna is an extra
     from navrl.tune.search import Search
 
@@ -31,6 +34,8 @@ _EXAMPLES = """  navrl tune env=combat agent=ppo total_frames=1000000 --trials 2
   navrl tune study=patient space=ppo agent.optimizer.learning_rate=1e-5 --pruner hyperband
   navrl tune env=coverage agent=mappo experiment=coverage_mappo --seeds 3 --trials 40
   navrl tune env=combat agent=ppo study=cheap --cost    result against CPU seconds
+  navrl tune env=combat agent=ppo total_frames=2000000 --pbt --population 8 --workers 2
+  navrl tune curriculum=league seed=3 --pbt --interval 500000    options change while they train
   navrl tune env=combat agent=ppo --storage postgresql://host/studies --workers 8
 
 The same command goes on with its study, also beside others, on every host that shares its folder."""
@@ -45,6 +50,9 @@ def tune(options: argparse.Namespace) -> int:
     """Search until all trials have ended, or as a worker of another command take trials."""
     take_words(options, _SETTINGS)
     require_whole("--workers", options.workers, least=1)
+    _check_flags(options)
+    if options.pbt:
+        return _train_population(options)
     if importlib.util.find_spec("optuna") is None:
         raise ConfigError(
             "navrl tune needs Optuna, which is not installed; pip install 'navrl[tune]'"
@@ -55,13 +63,56 @@ def tune(options: argparse.Namespace) -> int:
 
     search = Search(plan)
     if options.worker is not None:
-        pin([int(core) for core in options.worker.split(",") if core])
-        try:
-            work(plan, search)
-        except KeyboardInterrupt as stop:
-            return 128 + number_of(stop)  # the command that started it says what there is to say
-        return 0
+        return _as_worker(options.worker, partial(work, plan, search))
     return _search(plan, search, options.workers)
+
+
+def _as_worker(cores: str, work: Callable[[], None]) -> int:
+    """Work on these cores for the command that started this process."""
+    pin([int(core) for core in cores.split(",") if core])
+    try:
+        work()
+    except KeyboardInterrupt as stop:
+        return 128 + number_of(stop)  # the command that started it says what there is to say
+    return 0
+
+
+def _train_population(options: argparse.Namespace) -> int:
+    """Train a population, or as a worker of another command its members; sum up what was found."""
+    from navrl.tune.member import work_on
+    from navrl.tune.population import Population
+    from navrl.tune.population_report import opening, write_population
+
+    require_whole("--population", options.population or _OF_PBT["population"], least=2)
+    plan = plan_search(_options(options))
+    population = Population(plan)
+    work = partial(work_on, plan, population)
+    if options.worker is not None:
+        return _as_worker(options.worker, work)
+    again = shell_line(words_of_command(plan.options, options.workers))
+    show(opening(plan, population, options.workers))
+    sys.stdout.flush()
+    try:
+        code = _with_workers(plan, options.workers, work)
+    except KeyboardInterrupt as stop:
+        show(write_population(plan, population))
+        whole = plan.generations * plan.options.population
+        ended = f"{population.trained()} of {whole} trainings of a generation have ended"
+        stop.args = (f"stopped and saved, {ended}. To go on:  {again}",)
+        raise
+    show(write_population(plan, population))
+    if code:
+        sys.stderr.write(f"navrl: a worker failed. To go on:  {again}\n")
+    return code
+
+
+def _with_workers(plan: Plan, workers: int, work: Callable[[], None]) -> int:
+    """Work in this process, or in several; return the exit code."""
+    if workers == 1:
+        work()
+        return 0
+    threads = compose("train", plan.options.overrides).threads or 1
+    return Pool(partial(_worker, plan), cores_of(workers, threads)).run()
 
 
 def _search(plan: Plan, search: Search, workers: int) -> int:
@@ -72,13 +123,8 @@ def _search(plan: Plan, search: Search, workers: int) -> int:
     again = shell_line(words_of_command(plan.options, workers))
     show(_opening(plan, search.ended(), workers))
     sys.stdout.flush()
-    code = 0
     try:
-        if workers == 1:
-            work(plan, search)
-        else:
-            threads = compose("train", plan.options.overrides).threads or 1
-            code = Pool(partial(_worker, plan), cores_of(workers, threads)).run()
+        code = _with_workers(plan, workers, partial(work, plan, search))
     except KeyboardInterrupt as stop:
         show(write_results(plan, search))
         ended = f"{search.ended()} of {plan.options.trials} trials have ended"
@@ -113,9 +159,22 @@ def _opening(plan: Plan, ended: int, workers: int) -> str:
 
 def _options(options: argparse.Namespace) -> Options:
     """Return what the command line asks for."""
-    pruner = options.pruner or ("none" if options.cost else "median")
-    names = {name: getattr(options, name) for name in Options._fields}
-    return Options(**{**names, "pruner": pruner})
+    given = {name: getattr(options, name) for name in Options._fields}
+    for name, default in {**_OF_SEARCH, **_OF_PBT}.items():
+        given[name] = default if given[name] is None else given[name]
+    pruner = given["pruner"] or ("none" if given["cost"] or options.pbt else "median")
+    population = given["population"] if options.pbt else 0
+    return Options(**{**given, "pruner": pruner, "population": population})
+
+
+def _check_flags(options: argparse.Namespace) -> None:
+    """Raise about flags of a search with --pbt, and the other way round."""
+    wrong = _OF_SEARCH if options.pbt else _OF_PBT
+    for name in wrong:
+        if getattr(options, name) not in (None, False):
+            other = "is of a search without --pbt" if options.pbt else "goes with --pbt only"
+            change = f"leave --{name} out" + ("" if options.pbt else ", or add --pbt")
+            raise ConfigError(f"--{name} {other}; {change}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,10 +185,10 @@ def _parser() -> argparse.ArgumentParser:
         settings=_SETTINGS,
         overrides=_OVERRIDES,
     )
-    parser.add_argument("--trials", type=int, default=24, help="of the study, in all; default: 24")
+    parser.add_argument("--trials", type=int, help="of the study, in all; default: 24")
     parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: 1")
     parser.add_argument(
-        "--seeds", type=int, default=1, help="trainings of a trial, whose mean counts; default: 1"
+        "--seeds", type=int, help="trainings of a trial, whose mean counts; default: 1"
     )
     parser.add_argument(
         "--pruner",
@@ -141,6 +200,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--storage", metavar="URL", help="a database of Optuna; default: a file in the folder"
+    )
+    parser.add_argument(
+        "--pbt", action="store_true", help="population-based training instead of a search"
+    )
+    parser.add_argument("--population", type=int, help="members, with --pbt; default: 8")
+    parser.add_argument(
+        "--interval", type=int, help="frames of a generation; default: a tenth of total_frames"
     )
     parser.add_argument("--worker", metavar="CORES", help=argparse.SUPPRESS)
     return parser

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from navrl.config.checks import ConfigError, require, require_choice, require_whole
 from navrl.config.compose import compose
 from navrl.storage.files import make_directory, open_regular, read_json, to_json, write_atomically
-from navrl.tune.space import Space, read_space, space_for, written_value
+from navrl.tune.space import Space, read_space, space_for, without_schedules, written_value
 
 STUDIES = Path("multirun/tune")
 REPORTS = 10  # tenths of a training, of which each reports a value to the pruner
@@ -39,6 +39,8 @@ class Options(NamedTuple):
     cost: bool
     storage: str | None
     config_dir: Path | None
+    population: int = 0  # members that train side by side with --pbt; 0: a search by Optuna
+    interval: int | None = None  # frames of a generation with --pbt
 
 
 class Plan(NamedTuple):
@@ -51,6 +53,7 @@ class Plan(NamedTuple):
     objective: str  # the statistic of the env that is searched for
     metric: str  # of metrics.jsonl, which the pruner reads
     total_frames: int  # of one training, in whole iterations
+    interval: int = 0  # frames of a generation with --pbt, in whole iterations
 
     @property
     def name(self) -> str:
@@ -61,6 +64,11 @@ class Plan(NamedTuple):
     def steps(self) -> int:
         """Return the number of values that a whole trial reports."""
         return REPORTS * len(self.seeds)
+
+    @property
+    def generations(self) -> int:
+        """Return how often all members of a population train on."""
+        return math.ceil(self.total_frames / self.interval)
 
     @property
     def storage_shown(self) -> str:
@@ -92,18 +100,36 @@ def plan_search(options: Options) -> Plan:
     require_whole("seed", config.seed, least=0)
     space = read_space(options.space or space_for(config.agent.name), options.overrides)
     iteration = config.num_envs * config.rollout_steps
+    by_default = f"{config.env.name}-{config.agent.name}{'-pbt' if options.population else ''}"
     plan = Plan(
         options=options,
-        folder=STUDIES / (options.study or f"{config.env.name}-{config.agent.name}"),
+        folder=STUDIES / (options.study or by_default),
         space=space,
         seeds=tuple(range(config.seed, config.seed + options.seeds)),
         objective=str(config.env.objective),
         metric=f"{'eval' if config.eval_every else 'episode'}/{config.env.objective}",
         total_frames=math.ceil(config.total_frames / iteration) * iteration,
     )
-    make_directory(plan.folder / _TRIALS)
+    if options.population:
+        plan = _with_generations(plan, str(config.checkpoint["_target_"]), iteration)
+    make_directory(plan.folder if options.population else plan.folder / _TRIALS)
     require_same(plan)
     return plan
+
+
+def _with_generations(plan: Plan, saver: str, iteration: int) -> Plan:
+    """Return the plan of a population: frames of a generation, and a space without schedules."""
+    wanted = plan.options.interval
+    if wanted is not None:
+        require_whole("--interval", wanted, least=1, most=plan.total_frames)
+    frames = wanted or math.ceil(plan.total_frames / REPORTS)
+    if saver.endswith("NullSaver"):
+        raise ConfigError(
+            "checkpoint = none with --pbt, whose members continue from checkpoints; expected sync or async; "
+            "change checkpoint"
+        )
+    space = without_schedules(plan.space)
+    return plan._replace(interval=math.ceil(frames / iteration) * iteration, space=space)
 
 
 def _check(options: Options) -> None:
@@ -161,6 +187,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         "storage": plan.storage_shown,
         "objective": plan.objective,
         "total_frames": plan.total_frames,
+        "population": options.population or None,
+        "interval": plan.interval or None,
     }
 
 
@@ -181,9 +209,13 @@ def words_of_command(options: Options, workers: int) -> Sequence[str]:
     """Return the command that begins this search and goes on with it."""
     named = [f"study={options.study}"] * (options.study is not None)
     named += [f"space={options.space}"] * (options.space is not None)
-    flags = ["--trials", str(options.trials), "--workers", str(workers)]
-    flags += ["--seeds", str(options.seeds)] * (options.seeds > 1)
-    flags += ["--cost"] if options.cost else ["--pruner", options.pruner]
+    if options.population:
+        flags = ["--pbt", "--population", str(options.population), "--workers", str(workers)]
+        flags += [] if options.interval is None else ["--interval", str(options.interval)]
+    else:
+        flags = ["--trials", str(options.trials), "--workers", str(workers)]
+        flags += ["--seeds", str(options.seeds)] * (options.seeds > 1)
+        flags += ["--cost"] if options.cost else ["--pruner", options.pruner]
     flags += ["--storage", options.storage] if options.storage is not None else []
     flags += ["--config-dir", str(options.config_dir)] if options.config_dir is not None else []
     return ["navrl", "tune", *named, *options.overrides, *flags]

@@ -15,7 +15,7 @@ from navrl.loggers.format import count, duration
 from navrl.storage.files import make_directory, read_text, to_json, write_atomically
 from navrl.tune.plan import REPORTS, Plan
 from navrl.tune.search import Found, Search
-from navrl.tune.space import Choices, Range, typed_otherwise, words, written_value
+from navrl.tune.space import dimension_shown, typed_otherwise, words, written_value
 from navrl.view.html import SEARCH, page
 
 _AS_GOOD = 0.02  # of the best result: with --cost the cheapest trial within it is recommended
@@ -216,15 +216,9 @@ def page_data(
         "front": list(front) if plan.options.cost else [],
         "commands": commands,
         "importance": [[key, share] for key, share in importance.items()],
-        "dimensions": [_dimension(key, each) for key, each in plan.space.dimensions.items()],
+        "dimensions": [dimension_shown(key, each) for key, each in plan.space.dimensions.items()],
         "trials": [_row(each) for each in found],
     }
-
-
-def _dimension(key: str, dimension: Range | Choices) -> dict[str, Any]:
-    if isinstance(dimension, Choices):
-        return {"name": key, "choices": [written_value(each) for each in dimension.values]}
-    return {"name": key, "low": dimension.low, "high": dimension.high, "log": dimension.log}
 
 
 def _row(trial: Found) -> dict[str, Any]:

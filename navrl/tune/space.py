@@ -13,6 +13,7 @@ from navrl.config.quoting import override
 
 Scalar = None | bool | int | float | str
 _GROUP = "tune"
+_FINAL = (".final_learning_rate", ".final_learning_rate_share")  # at the end of a run
 _DIGITS = 4  # of a number that was drawn: a command that people read and paste
 _KEYS = ({"low", "high"}, {"low", "high", "log"}, {"low", "high", "step"}, {"choices"})
 _SHAPE = "{low: 1, high: 9}, with log: true or step: 2 if wanted, or {choices: [1, 2]}"
@@ -117,6 +118,28 @@ def widen(dimension: Dimension, value: Scalar, key: str) -> Dimension:
     return dimension if inside else wide._replace(step=None)
 
 
+def without_schedules(space: Space) -> Space:
+    """Return the space without the ends of learning rates, which a population holds constant."""
+    kept = {key: each for key, each in space.dimensions.items() if not key.endswith(_FINAL)}
+    require(bool(kept), f"conf/{_GROUP}/{space.name}.yaml", "only ends", "another option")
+    return Space(space.name, kept, {key: space.defaults[key] for key in kept})
+
+
+def constant_rates(
+    known: Mapping[str, Any], typed: Sequence[str], params: Mapping[str, Scalar]
+) -> dict[str, Scalar]:
+    """Return the options that hold every learning rate constant, but those that the user typed."""
+    own = {word.lstrip("+").partition("=")[0] for word in typed}
+    found: dict[str, Scalar] = {}
+    for key in known.keys() - own:
+        start = f"{key.rpartition('.')[0]}.learning_rate"
+        if key.endswith("_share") and key.endswith(_FINAL):
+            found[key] = 1.0
+        elif key.endswith(_FINAL) and start in known:
+            found[key] = _scalar(params.get(start, known[start]))
+    return dict(sorted(found.items()))
+
+
 def words(params: Mapping[str, Scalar]) -> list[str]:
     """Return the options of navrl train that a trial chose."""
     return [_word(key, value) for key, value in params.items()]
@@ -134,6 +157,13 @@ def written_value(value: Scalar) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return str(value)
+
+
+def dimension_shown(key: str, dimension: Dimension) -> dict[str, Any]:
+    """Return the axis of a dimension in a page."""
+    if isinstance(dimension, Choices):
+        return {"name": key, "choices": [written_value(each) for each in dimension.values]}
+    return {"name": key, "low": dimension.low, "high": dimension.high, "log": dimension.log}
 
 
 def _word(key: str, value: Scalar) -> str:

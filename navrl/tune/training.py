@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from navrl.config.signals import PARENT, blocked
 from navrl.loggers.jsonl import numbers, read_iterations
 from navrl.run.lock import RunDirectoryError, RunLock
 from navrl.run.status import has_finished
+from navrl.storage.checkpoint import checkpoint_files
 from navrl.storage.files import make_directory, open_regular, read_json, read_text
 from navrl.tune.plan import REPORTS, SILENT, Plan
 
@@ -45,11 +47,25 @@ def train(plan: Plan, words: Sequence[str], folder: Path, watch: Callable[[], bo
 
     `watch` is called while it trains, and ends it by returning True.
     """
-    if has_finished(folder):
-        return True
+    return has_finished(folder) or train_on(plan, words, folder, watch)
+
+
+def train_on(
+    plan: Plan,
+    words: Sequence[str],
+    folder: Path,
+    watch: Callable[[], bool],
+    source: Path | None = None,
+) -> bool:
+    """Train as `train` does, also in a run that had finished; a new one continues from `source`."""
     make_directory(folder)
     _wait_for(folder)
-    with _child(_command(plan, words, folder), folder) as process:
+    resume = "resume=auto"
+    if source is not None and not _has_saved(folder):
+        shutil.rmtree(folder)  # a run that was killed before its first save
+        make_directory(folder)
+        resume = override("resume", source)
+    with _child(_command(plan, [*words, resume], folder), folder) as process:
         while process.poll() is None:
             if watch():
                 return False
@@ -114,8 +130,8 @@ def _command(plan: Plan, words: Sequence[str], folder: Path) -> list[str]:
     own = [word for key, word in _QUIET.items() if key not in keys]
     conf = plan.options.config_dir
     place = [] if conf is None else ["--config-dir", str(conf)]
-    last = ["resume=auto", override("hydra.run.dir", folder)]
-    return [sys.executable, "-m", "navrl.train", *place, *own, *typed, *words, *last]
+    last = override("hydra.run.dir", folder)
+    return [sys.executable, "-m", "navrl.train", *place, *own, *typed, *words, last]
 
 
 @contextlib.contextmanager
@@ -144,6 +160,11 @@ def _child(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[by
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _has_saved(folder: Path) -> bool:
+    checkpoints = folder / "checkpoints"
+    return checkpoints.is_dir() and bool(checkpoint_files(checkpoints))
 
 
 def _wait_for(folder: Path) -> None:

@@ -79,6 +79,13 @@ SEARCH = Scene(
     ("elements.js", "report_chart.js", "search_chart.js", "search.js"),
 )
 
+POPULATION = Scene(
+    "report.html",
+    "",
+    ("report.css", "search.css"),
+    ("elements.js", "report_chart.js", "search_chart.js", "population.js"),
+)
+
 
 def page(scene: Scene, data: Mapping[str, Any]) -> str:
     """Return the whole file; data["title"] is its title, and the scene's scripts read the rest."""

@@ -26,6 +26,11 @@ _TIMEOUT_S = 120.0
         (["space=mapo"], "Unknown tune 'mapo'; available: hmasd, ippo, mappo"),
         (["study=../other"], "study = ../other; expected a name of letters, digits, - and _"),
         (["resume=latest"], "'resume=latest' is decided by navrl tune for each trial"),
+        (["--pbt", "--trials", "9"], "--trials is of a search without --pbt; leave --trials out"),
+        (["--population", "9"], "--population goes with --pbt only; leave --population out"),
+        (["--pbt", "--population", "1"], "--population = 1; expected a whole number, 2 or more"),
+        (["--pbt", "--interval", "0"], "--interval = 0; expected a whole number from 1 to"),
+        (["--pbt", "checkpoint=none"], "checkpoint = none with --pbt, whose members continue from"),
         (["studdy=x"], "Unknown option 'studdy'; did you mean 'study'?"),
     ],
 )
@@ -101,3 +106,29 @@ def test_a_search_is_stopped_goes_on_and_loses_no_trial_of_a_killed_worker(tmp_p
     assert states == ["finished", "finished"]
     assert (folder / "report.html").exists()
     assert processes_in(tmp_path) == {}
+
+
+@pytest.mark.commands
+def test_a_population_trains_and_shows_its_best_member(run, tmp_path):
+    words = ["experiment=debug", "eval_opponents=[]", "seed=5", "study=small"]
+    size = ["num_envs=4", "rollout_steps=32", "total_frames=256", "env.objective=return"]
+    flags = ["--pbt", "--population", "3", "--interval", "128"]
+    code, printed = run(main, *words, *size, *flags)
+    assert code == 0, printed.err
+    assert "small: 2 of 2 generations of 3 members" in printed.out
+    folder = tmp_path / "multirun/tune/small"
+    first, last = json.loads((folder / "population.json").read_text())
+    assert [each["how"] for each in first] == ["begun"] * 3
+    assert {each["ended"] for each in last} == {True}
+    for each in last:
+        frames = json.loads((folder / each["run"] / "status.json").read_text())["frames"]
+        assert frames == 256
+        rows = (folder / each["run"] / "metrics.jsonl").read_text().splitlines()
+        rates = [json.loads(row)["policy/learning_rate"] for row in rows]
+        assert rates[-1] == pytest.approx(each["params"]["agent.optimizer.learning_rate"])
+        begins = 256 if each["parent"] != each["number"] else 128  # a branch has rows of its own
+        assert [json.loads(row)["frames"] for row in rows] == list(range(begins, 257, 128))
+    assert any(each["parent"] != each["number"] for each in last)
+    assert (folder / "report.html").exists()
+    again, printed = run(main, *words, *size, *flags)
+    assert (again, "6 trainings of a generation have ended" in printed.out) == (0, True)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, NAVIGATION, REPORT, SEARCH, WORLD, page
+from navrl.view.html import COMBAT, NAVIGATION, POPULATION, REPORT, SEARCH, WORLD, page
 
 ALL = {
     **{"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT},
-    **{"search": SEARCH, "world": WORLD},
+    **{"population": POPULATION, "search": SEARCH, "world": WORLD},
 }
 SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)
 PAGE = Path(navrl.view.__file__).parent / "page"

@@ -2,7 +2,6 @@
 /* The page of a search: what to do next, its history, what matters, every option, every trial. */
 
 const SEARCH = JSON.parse(element("data").textContent);
-const PLOTS = []; // on the page, to be drawn again when it changes its width
 const ENDED = SEARCH.trials.filter((trial) => trial.score !== null && (trial.state === "complete" || trial.state === "pruned"));
 const COMPLETE = ENDED.filter((trial) => trial.state === "complete");
 
@@ -21,16 +20,6 @@ function pointsOf(trials, x) {
   return trials.map((trial) => (
     { x: x(trial), y: trial.score, tone: toneOfTrial(trial), hollow: trial.state === "pruned", text: textOf(trial) }
   ));
-}
-
-function card(plot) {
-  const room = made("div", "chart");
-  PLOTS.push([plot, room]);
-  return made("figure", "card", made("figcaption", "", plot.title), room);
-}
-
-function section(title, text, ...inside) {
-  return made("section", "", made("h2", "", title), ...(text ? [made("p", "section-text", text)] : []), ...inside);
 }
 
 /** Results by trial, and the best one so far. */
@@ -125,11 +114,7 @@ function trialsTable() {
 }
 
 function start() {
-  element("title").textContent = SEARCH.title;
-  element("subtitle").textContent = SEARCH.subtitle;
-  element("outcome").textContent = SEARCH.outcome;
-  element("outcome").hidden = !SEARCH.outcome;
-  const main = element("report");
+  const main = begun(SEARCH);
   if (SEARCH.commands.length) {
     main.append(section("Train with the best options", "", ...SEARCH.commands.map((line) => made("pre", "command", line))));
   }
@@ -141,7 +126,7 @@ function start() {
   }
   main.append(section("Options", "", made("div", "cards", ...SEARCH.dimensions.map((dimension) => card(slice(dimension))))));
   main.append(section("Trials", "", trialsTable()));
-  new ResizeObserver(() => PLOTS.forEach(([plot, room]) => drawPlot(plot, room))).observe(main);
+  drawWithin(main);
 }
 
 start();

@@ -3,6 +3,32 @@
 
 const TONE_OF = { complete: "#4ba6ff", pruned: "#8b98a9", best: "#ffd34d", failed: "#ff6f43" };
 
+const PLOTS = []; // on the page, to be drawn again when it changes its width
+
+/** Show title and outcome of the page; return the element for its sections. */
+function begun(page) {
+  element("title").textContent = page.title;
+  element("subtitle").textContent = page.subtitle;
+  element("outcome").textContent = page.outcome;
+  element("outcome").hidden = !page.outcome;
+  return element("report");
+}
+
+function card(plot) {
+  const room = made("div", "chart");
+  PLOTS.push([plot, room]);
+  return made("figure", "card", made("figcaption", "", plot.title), room);
+}
+
+function section(title, text, ...inside) {
+  return made("section", "", made("h2", "", title), ...(text ? [made("p", "section-text", text)] : []), ...inside);
+}
+
+/** Draw all plots, again whenever the page changes its width. */
+function drawWithin(main) {
+  new ResizeObserver(() => PLOTS.forEach(([plot, room]) => drawPlot(plot, room))).observe(main);
+}
+
 /** Where values of an axis lie between 0 and 1, and its marks: [place, text]. */
 function scaleOf({ low, high, log, choices }) {
   if (choices) {
