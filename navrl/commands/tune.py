@@ -1,4 +1,4 @@
-"""`navrl tune`: search for better options; every trial is a training of its own."""
+"""`navrl tune`: search for better options, or change them while a population trains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:  # Optuna is an extra
 
 _SETTINGS = {
     "space": Setting(None, "a file of conf/tune: options and their ranges; default: the agent's"),
-    "study": Setting(None, f"names its folder in {STUDIES}; default: <env>-<agent>"),
+    "study": Setting(
+        None, f"names its folder in {STUDIES}; default: <env>-<agent>, with --pbt <env>-<agent>-pbt"
+    ),
 }
 _OVERRIDES = "options of navrl train, of every trial: total_frames=1000000"
 _EXAMPLES = """  navrl tune env=combat agent=ppo total_frames=1000000 --trials 24 --workers 2
@@ -83,27 +85,22 @@ def _train_population(options: argparse.Namespace) -> int:
     from navrl.tune.population import Population
     from navrl.tune.population_report import opening, write_population
 
-    require_whole("--population", options.population or _OF_PBT["population"], least=2)
-    plan = plan_search(_options(options))
+    chosen = _options(options)
+    require_whole("--population", chosen.population, least=2)
+    plan = plan_search(chosen)
     population = Population(plan)
     work = partial(work_on, plan, population)
     if options.worker is not None:
         return _as_worker(options.worker, work)
-    again = shell_line(words_of_command(plan.options, options.workers))
     show(opening(plan, population, options.workers))
-    sys.stdout.flush()
-    try:
-        code = _with_workers(plan, options.workers, work)
-    except KeyboardInterrupt as stop:
-        show(write_population(plan, population))
-        whole = plan.generations * plan.options.population
-        ended = f"{population.trained()} of {whole} trainings of a generation have ended"
-        stop.args = (f"stopped and saved, {ended}. To go on:  {again}",)
-        raise
-    show(write_population(plan, population))
-    if code:
-        sys.stderr.write(f"navrl: a worker failed. To go on:  {again}\n")
-    return code
+    whole = plan.generations * chosen.population
+
+    def ended() -> str:
+        return f"{population.trained()} of {whole} trainings of a generation have ended"
+
+    return _to_the_end(
+        plan, options.workers, work, partial(write_population, plan, population), ended
+    )
 
 
 def _with_workers(plan: Plan, workers: int, work: Callable[[], None]) -> int:
@@ -120,17 +117,32 @@ def _search(plan: Plan, search: Search, workers: int) -> int:
     from navrl.tune.report import write_results
     from navrl.tune.worker import work
 
-    again = shell_line(words_of_command(plan.options, workers))
     show(_opening(plan, search.ended(), workers))
+
+    def ended() -> str:
+        return f"{search.ended()} of {plan.options.trials} trials have ended"
+
+    results = partial(write_results, plan, search)
+    return _to_the_end(plan, workers, partial(work, plan, search), results, ended)
+
+
+def _to_the_end(
+    plan: Plan,
+    workers: int,
+    work: Callable[[], None],
+    results: Callable[[], str],
+    ended: Callable[[], str],
+) -> int:
+    """Work with so many workers, write the results, and say how to go on with what is not at its end."""
+    again = shell_line(words_of_command(plan.options, workers))
     sys.stdout.flush()
     try:
-        code = _with_workers(plan, workers, partial(work, plan, search))
+        code = _with_workers(plan, workers, work)
     except KeyboardInterrupt as stop:
-        show(write_results(plan, search))
-        ended = f"{search.ended()} of {plan.options.trials} trials have ended"
-        stop.args = (f"stopped and saved, {ended}. To go on:  {again}",)
+        show(results())
+        stop.args = (f"stopped and saved, {ended()}. To go on:  {again}",)
         raise
-    show(write_results(plan, search))
+    show(results())
     if code:
         sys.stderr.write(f"navrl: a worker failed. To go on:  {again}\n")
     return code
@@ -180,13 +192,13 @@ def _check_flags(options: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "tune",
-        "Search for better options with Optuna; every trial is a training of its own.",
+        "Search for better options with Optuna, or change them while a population trains (--pbt).",
         _EXAMPLES,
         settings=_SETTINGS,
         overrides=_OVERRIDES,
     )
     parser.add_argument("--trials", type=int, help="of the study, in all; default: 24")
-    parser.add_argument("--workers", type=int, default=1, help="trials at a time; default: 1")
+    parser.add_argument("--workers", type=int, default=1, help="trainings at a time; default: 1")
     parser.add_argument(
         "--seeds", type=int, help="trainings of a trial, whose mean counts; default: 1"
     )
@@ -204,9 +216,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pbt", action="store_true", help="population-based training instead of a search"
     )
-    parser.add_argument("--population", type=int, help="members, with --pbt; default: 8")
     parser.add_argument(
-        "--interval", type=int, help="frames of a generation; default: a tenth of total_frames"
+        "--population", type=int, metavar="N", help="members, with --pbt; default: 8"
+    )
+    parser.add_argument(
+        "--interval",
+        type=int,
+        metavar="FRAMES",
+        help="of a generation, with --pbt; default: a tenth of total_frames",
     )
     parser.add_argument("--worker", metavar="CORES", help=argparse.SUPPRESS)
     return parser

@@ -29,6 +29,7 @@ _TIMEOUT_S = 120.0
         (["--pbt", "--trials", "9"], "--trials is of a search without --pbt; leave --trials out"),
         (["--population", "9"], "--population goes with --pbt only; leave --population out"),
         (["--pbt", "--population", "1"], "--population = 1; expected a whole number, 2 or more"),
+        (["--pbt", "--population", "0"], "--population = 0; expected a whole number, 2 or more"),
         (["--pbt", "--interval", "0"], "--interval = 0; expected a whole number from 1 to"),
         (["--pbt", "checkpoint=none"], "checkpoint = none with --pbt, whose members continue from"),
         (["studdy=x"], "Unknown option 'studdy'; did you mean 'study'?"),

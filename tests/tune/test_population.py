@@ -1,6 +1,7 @@
 """A population: who takes over from whom, how options change, and what a kill in mid-generation costs."""
 
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -10,6 +11,7 @@ import pytest
 from navrl.config.checks import ConfigError
 from navrl.tune import member as member_file
 from navrl.tune import population as population_file
+from navrl.tune import training
 from navrl.tune.evolution import (
     BEGUN,
     CONTINUED,
@@ -26,7 +28,7 @@ from navrl.tune.plan import require_same
 from navrl.tune.population import Population, frames_until
 from navrl.tune.population_report import page_data, write_population
 from navrl.tune.space import Choices, Range, Space, constant_rates, without_schedules
-from navrl.tune.training import TrainingFailed
+from navrl.tune.training import TrainingFailed, train_on
 from tests.tune.studies import FRAMES, plan
 
 RATE, EPOCHS = "agent.optimizer.learning_rate", "agent.num_epochs"
@@ -291,3 +293,25 @@ def test_a_search_and_a_population_have_folders_of_their_own(tmp_path):
     (made.folder / "population.json").write_text("[[{}]]")
     with pytest.raises(ConfigError, match="expected the state of a population"):
         Population(made).over()
+
+
+def test_a_run_that_was_killed_before_its_first_save_begins_again_from_its_source(
+    tmp_path, monkeypatch
+):
+    made = population(tmp_path)
+    folder, source, given = made.folder / "run", made.folder / "parent.ckpt", []
+    write = "import pathlib; pathlib.Path('status.json').write_text('{\"state\": \"finished\"}')"
+
+    def command(_plan, words, _folder):
+        given.append((words[-1], (folder / "config.yaml").exists()))
+        return [sys.executable, "-c", f"import os; os.chdir({str(folder)!r}); {write}"]
+
+    monkeypatch.setattr(training, "_command", command)
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "config.yaml").touch()
+    assert train_on(made, [], folder, lambda: False, source)
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "step_000000000256.ckpt").touch()
+    (folder / "config.yaml").touch()
+    assert train_on(made, [], folder, lambda: False, source)
+    assert given == [(f"resume={source}", False), ("resume=auto", True)]
