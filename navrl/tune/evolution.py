@@ -38,6 +38,7 @@ class Member(NamedTuple):
     ended: bool = False
     score: float | None = None  # None if unknown
     fault: str = ""
+    times: int = 0  # that workers took it in this generation, and were killed or still train it
 
 
 def first_generation(space: Space, size: int, seed: int) -> list[Member]:

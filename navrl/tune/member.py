@@ -35,6 +35,9 @@ def work_on(plan: Plan, population: Population) -> None:
         try:
             score, fault = trainer.train(turn)
             population.end(turn, score, fault)
+        except KeyboardInterrupt:
+            population.give_again(turn)
+            raise
         finally:
             turn.lock.release()
         clock.show(turn, score, fault)

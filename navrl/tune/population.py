@@ -6,6 +6,7 @@ import contextlib
 from typing import Any, NamedTuple
 
 from navrl.config.checks import ConfigError
+from navrl.config.signals import held
 from navrl.run.lock import RunDirectoryError, RunLock
 from navrl.storage.files import make_directory, read_json, to_json, write_atomically
 from navrl.storage.find import OUTPUTS, find
@@ -14,6 +15,7 @@ from navrl.tune.plan import Plan, keep
 
 _FILE = "population.json"
 _COPIES = "members/*/*.ckpt"
+_MOST_TIMES = 20  # that a member is given again; then it is what kills its workers
 
 
 class Turn(NamedTuple):
@@ -59,30 +61,56 @@ class Population:
         with self.plan.turn():
             generations = self.generations()
             for member in generations[-1]:
-                if not member.ended:
-                    with contextlib.suppress(RunDirectoryError):
-                        folder = self.plan.folder / member.run
-                        return Turn(member, len(generations), RunLock(folder.parent))
+                with contextlib.suppress(RunDirectoryError):
+                    if not member.ended:
+                        return self._taken(generations, member)
         return None
 
     def end(self, turn: Turn, score: float | None, fault: str = "") -> None:
         """Record the end of a member's training; the last one of a generation begins the next."""
         with self.plan.turn():
+            self._record(self.generations(), turn.member.number, score, fault)
+
+    def give_again(self, turn: Turn) -> None:
+        """Let a member that has to stop not count as one that was killed."""
+        with held(), self.plan.turn():
             generations = self.generations()
-            members = generations[-1]
-            number = turn.member.number
-            members[number] = members[number]._replace(ended=True, score=score, fault=fault)
-            if all(each.fault for each in members):
-                # Nobody is left to take over from; the same command tries all of them again.
-                again = [each._replace(ended=False, score=None, fault="") for each in members]
-                self._write([*generations[:-1], again])
-                raise ConfigError(
-                    f"all {len(members)} members failed in generation {len(generations)}: {fault}"
-                )
-            if all(each.ended for each in members) and not _is_over(self.plan, generations):
-                generations.append(self._bred(generations))
+            if len(generations) == turn.generation:
+                member = generations[-1][turn.member.number]
+                generations[-1][member.number] = member._replace(times=max(member.times - 1, 0))
+                self._write(generations)
+
+    def _taken(self, generations: list[list[Member]], member: Member) -> Turn | None:
+        """Return the member under its lock; one that kills every worker has failed."""
+        lock = RunLock((self.plan.folder / member.run).parent)
+        try:
+            if member.times >= _MOST_TIMES:
+                lock.release()
+                self._record(generations, member.number, None, "its workers were killed")
+                return None
+            generations[-1][member.number] = member._replace(times=member.times + 1)
             self._write(generations)
-            self._delete_copies(generations[-1])
+        except BaseException:
+            lock.release()
+            raise
+        return Turn(member, len(generations), lock)
+
+    def _record(
+        self, generations: list[list[Member]], number: int, score: float | None, fault: str
+    ) -> None:
+        members = generations[-1]
+        members[number] = members[number]._replace(ended=True, score=score, fault=fault, times=0)
+        if all(each.fault for each in members):
+            # Nobody is left to take over from; the same command tries all of them again.
+            generations[-1] = [each._replace(ended=False, fault="") for each in members]
+            self._write(generations)
+            raise ConfigError(
+                f"all {len(members)} members failed in generation {len(generations)}: {fault}"
+            )
+        if all(each.ended for each in members) and not _is_over(self.plan, generations):
+            generations.append(self._bred(generations))
+        self._write(generations)
+        self._delete_copies(generations[-1])
 
     def _bred(self, generations: list[list[Member]]) -> list[Member]:
         """Return the next generation, with copies of the checkpoints that it takes over."""

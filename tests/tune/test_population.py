@@ -252,7 +252,23 @@ def test_two_workers_never_have_the_same_member(tmp_path):
     assert (first.member.number, second.member.number) == (0, 1)
     assert one.next() is None
     first.lock.release()  # as the system does for a process that is killed
-    assert other.next().member == first.member
+    assert other.next().member._replace(times=0) == first.member
+
+
+def test_a_member_that_kills_every_worker_fails_and_takes_over_from_another(tmp_path, monkeypatch):
+    made = population(tmp_path, members=2, generations=2)
+    monkeypatch.setattr(population_file, "_MOST_TIMES", 2)
+    trainings(monkeypatch, lambda *_: 0.5)
+    state = Population(made)
+    for _ in range(2):
+        turn = state.next()
+        assert turn.member.number == 0
+        turn.lock.release()  # as the system does for a process that is killed
+    assert state.next() is None, "the third time it has failed"
+    work_on(made, state)
+    first, second = state.generations()
+    assert [each.fault for each in first] == ["its workers were killed", ""]
+    assert (second[0].parent, second[0].how, second[0].times) == (1, TAKEN_OVER, 0)
 
 
 def test_all_members_failing_ends_the_command_and_is_tried_again(tmp_path, monkeypatch):
