@@ -120,6 +120,9 @@ def widen(dimension: Dimension, value: Scalar, key: str) -> Dimension:
 
 def without_schedules(space: Space) -> Space:
     """Return the space without the ends of learning rates, which a population holds constant."""
+    where = f"total_frames in conf/{_GROUP}/{space.name}.yaml"
+    alike = "total_frames" not in space.dimensions
+    require(alike, where, "searched", "another option with --pbt, where all members train as long")
     kept = {key: each for key, each in space.dimensions.items() if not key.endswith(_FINAL)}
     require(bool(kept), f"conf/{_GROUP}/{space.name}.yaml", "only ends", "another option")
     return Space(space.name, kept, {key: space.defaults[key] for key in kept})

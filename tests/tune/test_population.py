@@ -177,6 +177,8 @@ def test_learning_rates_are_constant_between_changes():
         "made", {RATE: Range(1e-4, 1e-2, True, None), final: Choices((1, 2))}, {RATE: 1, final: 1}
     )
     assert list(without_schedules(both).dimensions) == [RATE]
+    with pytest.raises(ConfigError, match="all members train as long; change total_frames in conf"):
+        without_schedules(space(total_frames=Range(1, 9, False, None)))
 
 
 def test_a_population_trains_through_its_generations(tmp_path, monkeypatch, capsys):
