@@ -79,6 +79,7 @@ def test_a_finished_run_says_so(straight_and_resumed):
     assert "Traceback" not in again.stderr
 
 
+@pytest.mark.commands
 def test_ctrl_c_ends_with_130(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "navrl.train", *TINY, "opponent=straight", "total_frames=100000000"],
@@ -115,6 +116,7 @@ def test_ctrl_c_while_building_leaves_nothing(tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.commands
 def test_multirun_returns_an_objective_per_job(tmp_path):
     done = train(
         *(tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]"),

@@ -13,6 +13,7 @@ SMALL = (
 )
 
 
+@pytest.mark.commands
 def test_every_planner_with_and_without_shield_in_every_density(tmp_path, capsys):
     file = tmp_path / "table.json"
     options = ["num_episodes=4", "moving=0,40", "--json", str(file)]

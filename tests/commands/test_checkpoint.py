@@ -121,6 +121,7 @@ def test_what_only_one_of_them_has_is_one_difference():
     assert differences({"x": torch.ones(2)}, {"x": torch.ones(2).double()}) == ["/x"]
 
 
+@pytest.mark.commands
 def test_an_exported_policy_is_small_and_can_be_evaluated(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert command(navrl.train.main, *TINY) == 0

@@ -63,6 +63,7 @@ def test_a_team_fight_shows_everybody(replay, tmp_path):
     assert len(paths) == 4, "each flies its own way"
 
 
+@pytest.mark.commands
 def test_the_choice_names_the_opponent_and_a_checkpoint_can_be_any(replay, tmp_path):
     tiny = (
         "experiment=debug",

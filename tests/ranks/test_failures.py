@@ -8,7 +8,7 @@ import time
 import pytest
 
 from navrl import train
-from tests.command_line import command
+from tests.command_line import command, process
 from tests.ranks.several import begin
 
 TINY = (
@@ -23,19 +23,23 @@ WRONG = {
     "ranks=2 shards=3": "shards = 3 cannot be shared evenly by 2 ranks",
     "shards=7": "num_envs = 12 cannot be shared evenly by shards = 7",
     "shards=4 agent.num_minibatches=16": "a minibatch has 6 frames, not a multiple of shards",
-    "-m ranks=2": "ranks = 2 with -m; expected one of them",
 }
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
-    of_a_job = words.startswith("-m")
-    assert command(train.main, *words.split(), *TINY) == (1 if of_a_job else 2)
+    assert command(train.main, *words.split(), *TINY) == 2
     _out, err = capsys.readouterr()
     (line,) = (text for text in err.splitlines() if text.startswith("navrl: error: "))
     assert WRONG[words] in line, line
     assert not list(tmp_path.glob("outputs/run/config.yaml"))
+
+
+def test_a_sweep_of_ranks_is_refused(tmp_path):
+    done = process(train.main, "-m", *TINY, "ranks=2", folder=tmp_path)
+    assert done.returncode == 1
+    assert "navrl: error: ranks = 2 with -m; expected one of them" in done.stderr
 
 
 def begun(run, ranks, folder):

@@ -173,6 +173,7 @@ def test_a_checkpoint_that_cannot_play_starts_nothing(
     assert sorted(path for path in tmp_path.iterdir() if path.name != "outputs") == before
 
 
+@pytest.mark.commands
 def test_latest_is_the_latest_run_when_the_training_began(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     coarse = ("env.sim.tick_s=0.25", "env.sim.time_limit_s=4")
