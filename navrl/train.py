@@ -111,7 +111,7 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
             stop, save, due = plan.ranks.largest(
                 interrupt.number, interrupt.save_requested, evaluated or saver.due(iteration)
             )
-            interrupt.number = interrupt.number or stop
+            interrupt.adopt(stop)
             last = iteration == plan.total or stop != 0
             due = due or last or save
             # Never after a skipped update, or a restart would continue where numbers overflow.

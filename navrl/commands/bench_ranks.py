@@ -18,13 +18,11 @@ from navrl.loggers.jsonl import read_metrics
 _FIRST = 4  # iterations that compile, and let caches and clocks settle
 _MEASURED = 16
 _QUIET = (
-    *(
-        "logger=none",
-        "console=none",
-        "eval_opponents=[]",
-        "eval_every=0",
-        "checkpoint.save_every=1000000",
-    ),
+    "logger=none",
+    "console=none",
+    "eval_opponents=[]",
+    "eval_every=0",
+    "checkpoint.save_every=1000000",
 )
 _PARTS = ("iteration", "collect", "gather", "update")
 

@@ -12,6 +12,7 @@ from navrl.config.checks import ConfigError, require, require_whole
 from navrl.contracts import LessonEnv, Note
 from navrl.curriculum.base import STAGE, NamedStages
 from navrl.curriculum.gate import Gate, is_number, require_known, require_mapping
+from navrl.ranks.noise import rows_for
 from navrl.selfplay.league import SelfPlay
 from navrl.storage.schema import ANYTHING, Named, check, whole
 
@@ -49,7 +50,8 @@ class Lesson:
         finite = all(is_number(weight) for weight in self.reward.values())
         require(finite, f"{place}.reward", dict(self.reward), "finite numbers")
         self.gate.check(f"{place}.gate", env.episode_keys, env.rate_names)
-        self.gate.check_group_sizes(f"{place}.gate", self.gate_opponents, env.batch_size.numel())
+        num_envs = rows_for(env.batch_size.numel()).total
+        self.gate.check_group_sizes(f"{place}.gate", self.gate_opponents, num_envs)
         if self.at_most_frames is not None:
             require_whole(f"{place}.at_most_frames", self.at_most_frames, 1)
 

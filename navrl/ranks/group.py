@@ -10,6 +10,8 @@ order, whatever rank computed them: with as many shards, runs of any number of r
 from __future__ import annotations
 
 import contextlib
+import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -23,6 +25,7 @@ from navrl.ranks.shared import SharedMemory
 # Of so many ranks all shards are sent to all and added in order; more ranks add on the way, which is less
 # to send, but in an order that depends on their number.
 MOST_IN_ORDER = 8
+_GONE = re.compile("[Cc]onnection|Broken pipe|Socket|timed out|Timed out")  # in errors of torch
 
 
 class RankLost(ConnectionError):  # noqa: N818 (it says what it is without a suffix)
@@ -35,6 +38,8 @@ def lost_ranks() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ConnectionError) as error:
+        if not isinstance(error, ConnectionError) and not _GONE.search(str(error)):
+            raise
         raise RankLost(
             "another rank of this run has ended, without which this one cannot go on"
         ) from error
@@ -100,7 +105,7 @@ class RankGroup(Ranks):
     def united(self, part: Tensor) -> Tensor:
         """Return the sum over all ranks; each has zeros where another one has numbers."""
         with lost_ranks():
-            if self._memory is not None:
+            if self._memory is not None and part.device.type == "cpu":
                 return self._memory.exchange(part).sum(0)
             dist.all_reduce(part)
         return part
@@ -119,18 +124,26 @@ class RankGroup(Ranks):
 
     def largest(self, *numbers: int) -> tuple[int, ...]:
         """Return the largest of each number over all ranks."""
-        row = torch.tensor(numbers, dtype=torch.int64)
-        return tuple(self._all(row).amax(0).tolist())
+        state = zlib.crc32(torch.get_rng_state().numpy().tobytes())
+        row = torch.tensor([*numbers, state, -state], dtype=torch.int64)
+        *found, most, least = self._all(row).amax(0).tolist()
+        if most != -least:
+            raise RuntimeError(
+                "ranks are out of step: their random numbers differ, so they would learn from different "
+                "minibatches; expected an env and an agent that draw alike on every rank, as by "
+                "navrl.ranks.noise"
+            )
+        return tuple(found)
 
     def _all(self, own: Tensor) -> Tensor:
         """Return the tensors of all ranks (ranks, ...)."""
         with lost_ranks():
-            if self._memory is not None:
+            if self._memory is not None and own.device.type == "cpu":
                 return self._memory.exchange(own)
-            whole = own.new_empty(self.size, *own.shape)
-            sent = own.contiguous()
-            dist.all_gather_single(_sent(whole).flatten(0, 1), _sent(sent))
-        return whole
+            sent = own.contiguous().reshape(-1).view(torch.uint8)  # every back end can send bytes
+            whole = sent.new_empty(self.size * len(sent))
+            dist.all_gather_single(whole, sent)
+        return whole.view(own.dtype).view(self.size, *own.shape)
 
 
 def check_shares(num_envs: int, ranks: int, shards: int) -> None:
@@ -173,8 +186,3 @@ def _of_leaves(
         else:
             found.set_non_tensor(name, rollout.get_non_tensor(name))
     return found
-
-
-def _sent(tensor: Tensor) -> Tensor:
-    """Return the tensor as numbers that every back end can send."""
-    return tensor.view(torch.uint8) if tensor.dtype == torch.bool else tensor

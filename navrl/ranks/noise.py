@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-_TRIES = 6  # for a gamma variate; all fail once in 10^8 draws or less, and the result is the mode
+_TRIES = (
+    6  # for a gamma variate; all fail once in 10^8 draws or less, then it is a number near the mean
+)
 _LEAST = 2.0**-25  # half the step between uniform numbers
 
 
@@ -26,7 +28,8 @@ class Rows(NamedTuple):
     piece: int  # envs of one shard
 
 
-_rows: list[Rows] = []  # none or one: of the training of this process
+# None or one: of the training of this process. A compiled policy keeps what it found at its first call.
+_rows: list[Rows] = []
 
 
 @contextlib.contextmanager
@@ -65,6 +68,7 @@ def by_shards(function: Callable[[Any], Any], frames: Any) -> Any:
     """
     if not _rows:  # nor is the size looked at, which a graph for any number of rows must not do
         return function(frames)
+    frames = frames if frames.ndim else frames.copy().auto_batch_size_(1)
     rows = rows_for(frames.shape[0])
     if rows.piece == rows.own:
         return function(frames)

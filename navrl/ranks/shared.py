@@ -13,10 +13,10 @@ import mmap
 import os
 import platform
 import select
-import socket
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,9 @@ class SharedMemory:
     def __init__(self, memory: mmap.mmap, rank: int, pids: Sequence[int]) -> None:
         self.rank, self.size = rank, len(pids)
         counts = self.size * _LINE * 8
-        self._counts = np.frombuffer(memory, np.int64, self.size * _LINE)[::_LINE]
+        lines = np.frombuffer(memory, np.int64, self.size * _LINE)
+        self._counts = lines[::_LINE]
+        self._lengths = lines[1::_LINE], lines[2::_LINE]  # of the pieces, in turns as they are
         places = torch.frombuffer(memory, dtype=torch.uint8, offset=counts)
         self._places = places.view(2, self.size, _PLACE_BYTES)
         self._done = 0
@@ -61,9 +63,13 @@ class SharedMemory:
         self._done += 1
         places = self._places[self._done % 2, :, : len(piece)]
         places[self.rank] = piece
+        lengths = self._lengths[self._done % 2]
+        lengths[self.rank] = len(piece)
         self._counts[self.rank] = self._done  # after the piece: x86 keeps the order of writes
         if self._counts.min() < self._done:
             self._wait()
+        if (lengths != len(piece)).any():
+            raise RuntimeError("ranks are out of step: they exchange different things")
         return places
 
     def _wait(self) -> None:
@@ -79,11 +85,18 @@ class SharedMemory:
                     raise ConnectionError("a process has ended")
 
 
+def _machine() -> str | None:
+    """Return what tells this machine and its processes from others; None where memory is not shared."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return None
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+
+
 def shared_memory(rank: int, size: int) -> SharedMemory | None:
     """Return memory for all ranks; None unless they are of one machine that can share it so."""
-    able = sys.platform == "linux" and platform.machine() == "x86_64"
     every: list[Any] = [None] * size
-    dist.all_gather_object(every, (socket.gethostname() if able else None, os.getpid()))
+    dist.all_gather_object(every, (_machine(), os.getpid()))
     hosts, pids = {host for host, _ in every}, [pid for _, pid in every]
     if len(hosts) > 1 or None in hosts:
         return None
@@ -97,7 +110,7 @@ def shared_memory(rank: int, size: int) -> SharedMemory | None:
         box = [descriptor]
         dist.broadcast_object_list(box, src=0)
         found = None
-        with contextlib.suppress(OSError):  # another container of the same name
+        with contextlib.suppress(OSError, ValueError):
             place = os.open(f"/proc/{pids[0]}/fd/{box[0]}", os.O_RDWR)
             stack.callback(os.close, place)
             found = SharedMemory(mmap.mmap(place, num_bytes), rank, pids)

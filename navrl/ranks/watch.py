@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from torch import distributed
 
 _EVERY_S, _SILENT_S = 2.0, 20.0
+_SILENT_BEATS = round(_SILENT_S / _EVERY_S)  # of our own: none passes while this machine sleeps
 _ANSWER = timedelta(seconds=10)  # of the store
 
 
@@ -51,7 +51,7 @@ def watched(rank: int, size: int) -> Iterator[None]:
 
 def _watch(rank: int, size: int, ended: threading.Event) -> None:
     place, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    seen: dict[int, tuple[bytes, float]] = {}
+    seen: dict[int, tuple[bytes, int]] = {}
     try:
         store: Any = distributed.TCPStore(  # type: ignore[attr-defined]
             place, port, is_master=False, timeout=_ANSWER
@@ -60,8 +60,8 @@ def _watch(rank: int, size: int, ended: threading.Event) -> None:
         for beat in range(1 << 62):
             store.set(_key(rank), f"{me} {beat}")
             for other in set(range(size)) - {rank}:
-                _look(store, other, seen)
-            silent = [n for n, (_, since) in seen.items() if time.monotonic() - since > _SILENT_S]
+                _look(store, other, seen, beat)
+            silent = [n for n, (_, since) in seen.items() if beat - since > _SILENT_BEATS]
             if silent and not ended.is_set():
                 _end(silent[0], seen[silent[0]][0])
             if ended.wait(_EVERY_S):
@@ -73,15 +73,15 @@ def _watch(rank: int, size: int, ended: threading.Event) -> None:
             _lose("torchrun, or the network to it, is gone")
 
 
-def _look(store: Any, other: int, seen: dict[int, tuple[bytes, float]]) -> None:
+def _look(store: Any, other: int, seen: dict[int, tuple[bytes, int]], beat: int) -> None:
     """Note when another rank reported anew; one that has ended well is not waited for."""
     if not store.check([_key(other)]):
         return  # it has not begun
     report = store.get(_key(other))
     if not report:
         seen.pop(other, None)
-    elif seen.get(other, (b"", 0.0))[0] != report:
-        seen[other] = (report, time.monotonic())
+    elif seen.get(other, (b"", 0))[0] != report:
+        seen[other] = (report, beat)
 
 
 def _end(silent: int, report: bytes) -> None:
@@ -94,10 +94,12 @@ def _end(silent: int, report: bytes) -> None:
 
 
 def _lose(reason: str) -> None:
-    for function in _losses:
-        function(reason)
-    sys.stderr.write(f"navrl: {reason}; the run ends\n")
-    os._exit(1)  # the main thread waits in a collective, and cannot be interrupted
+    try:
+        for function in _losses:
+            function(reason)
+        sys.stderr.write(f"navrl: {reason}; the run ends\n")
+    finally:
+        os._exit(1)  # the main thread waits in a collective, and cannot be interrupted
 
 
 def _key(rank: int) -> str:

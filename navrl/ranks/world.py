@@ -54,7 +54,7 @@ def joined() -> Iterator[None]:
         ) from error
     with watched(rank, size):
         with lost_ranks():
-            _memory[:] = [None if torch.cuda.is_available() else shared_memory(rank, size)]
+            _memory[:] = [shared_memory(rank, size)]
         yield
     # Not after an error: it would wait for the others.
     dist.destroy_process_group()

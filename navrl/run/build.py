@@ -66,7 +66,8 @@ class Parts(NamedTuple):
 
 def build_parts(plan: Plan) -> Parts:
     """Build everything that a training run needs, as it was saved if the run continues one."""
-    _check_records(plan.cfg)
+    if plan.ranks.rank == 0:
+        _check_records(plan.cfg)
     prepare_process(plan.cfg.threads)
     with enough_memory("num_envs", plan.cfg.num_envs):
         env, agent, curriculum = _build_learners(plan)

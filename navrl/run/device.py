@@ -18,9 +18,7 @@ MOST_ENVS = 1 << 20  # no machine holds more; some would swap for minutes before
 def pick_device(wanted: str) -> torch.device:
     """Return the device, or raise if this machine or this build of torch has none of the kind."""
     if wanted == "auto":
-        return (
-            torch.device("cuda", _own_gpu()) if torch.cuda.is_available() else torch.device("cpu")
-        )
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(wanted)
     except (RuntimeError, TypeError) as error:

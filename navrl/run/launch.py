@@ -23,10 +23,11 @@ from navrl.config.quoting import override
 from navrl.config.signals import PARENT
 from navrl.ranks import check_shares, cores, world
 from navrl.run.messages import resume_command
-from navrl.run.plan import AUTO
-from navrl.run.supervisor import supervised_folder, train_supervised
+from navrl.run.plan import AUTO, is_run
+from navrl.run.supervisor import settle, supervised_folder, train_supervised
 
 _POLL_S = 0.2  # between looks at the processes
+_LAST_SAVE_S = 3600  # after a signal; ranks that are lost or frozen end much earlier
 
 
 def trained_elsewhere(cfg: DictConfig) -> bool:
@@ -35,12 +36,25 @@ def trained_elsewhere(cfg: DictConfig) -> bool:
     Exit with the code of the one that failed.
     """
     require_whole("restarts", cfg.restarts, 0)
-    number = 1 if world()[1] > 1 else _ranks_for(cfg)
+    if world()[1] > 1:
+        _check_within_torchrun(cfg)
+        return False
+    number = _ranks_for(cfg)
     if number > 1:
         _train_launched(cfg, number)
     elif cfg.restarts:
         train_supervised(cfg)
     return number > 1 or bool(cfg.restarts)
+
+
+def _check_within_torchrun(cfg: DictConfig) -> None:
+    """Raise ConfigError about options that are for a process that starts the others itself."""
+    sweep = HydraConfig.get().mode is RunMode.MULTIRUN
+    if sweep or cfg.restarts:
+        raise ConfigError(
+            f"{'-m' if sweep else f'restarts = {cfg.restarts}'} under torchrun; expected one training that "
+            "torchrun itself restarts (--max-restarts, with resume=auto); leave it out"
+        )
 
 
 def _ranks_for(cfg: DictConfig) -> int:
@@ -61,12 +75,12 @@ def _train_launched(cfg: DictConfig, number: int) -> None:
             f"ranks = {cfg.ranks} with -m; expected one of them: a sweep is faster with as many jobs side by "
             "side as there are cores (hydra/launcher=joblib); change ranks"
         )
-    check_shares(cfg.num_envs, number, cfg.shards or number)
-    folder = supervised_folder(cfg) if cfg.restarts else Path(hydra.runtime.output_dir)
+    if cfg.resume is None:  # else the run has numbers of its own
+        check_shares(cfg.num_envs, number, cfg.shards or number)
+    again = cfg.restarts or cfg.resume == AUTO
+    folder = supervised_folder(cfg) if again else Path(hydra.runtime.output_dir)
     resume = [f"resume={AUTO}", "restarts=0"] if cfg.restarts else []
-    words = [*sys.argv[1:], "ranks=1", *resume]
-    if cfg.resume != AUTO or cfg.restarts:
-        words.append(override("hydra.run.dir", folder))
+    words = [*sys.argv[1:], "ranks=1", *resume, override("hydra.run.dir", folder)]
     for part in ("agent.server.api", "multiprocessing.api"):  # we say it shorter
         logging.getLogger(f"torch.distributed.elastic.{part}").setLevel(logging.CRITICAL)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
@@ -80,6 +94,7 @@ def _train_launched(cfg: DictConfig, number: int) -> None:
         local_addr="localhost",
         max_restarts=cfg.restarts,
         monitor_interval=_POLL_S,
+        shutdown_timeout=_LAST_SAVE_S,
     )
     os.environ[PARENT] = str(os.getpid())  # the ranks end with this process, however it ends
     try:
@@ -88,6 +103,8 @@ def _train_launched(cfg: DictConfig, number: int) -> None:
         sys.exit(_failed(error, folder))
     except SignalException as stop:
         sys.exit(128 + stop.sigval)
+    finally:
+        os.environ.pop(PARENT, None)
 
 
 def _failed(error: ChildFailedError, folder: Path) -> int:
@@ -97,9 +114,9 @@ def _failed(error: ChildFailedError, folder: Path) -> int:
     rank, failure = min((killed or failures).items(), key=lambda item: item[1].timestamp)
     if failure.exitcode > 0:
         return int(failure.exitcode)
+    if rank == 0:
+        settle(folder, failure.pid, failure.exitcode)
     name = signal.Signals(-failure.exitcode).name
-    sys.stderr.write(
-        f"navrl: rank {rank} was killed by {name}, so the others ended too; "
-        f"go on from the last save with: {resume_command(folder)}\n"
-    )
+    go_on = f"; go on from the last save with: {resume_command(folder)}" if is_run(folder) else ""
+    sys.stderr.write(f"navrl: rank {rank} was killed by {name}, so the others ended too{go_on}\n")
     return 128 - int(failure.exitcode)

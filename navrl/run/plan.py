@@ -22,7 +22,7 @@ from navrl.config.resumed import resumed
 from navrl.config.stored import LOCAL, words_of
 from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
-from navrl.ranks import Ranks, ranks_of
+from navrl.ranks import Ranks, ranks_of, world
 from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS, own_threads
 from navrl.run.lock import RunLock
@@ -182,6 +182,10 @@ def plan_run(
                 yield None
                 return
             progress = (saved["iteration"], saved["iteration"], saved["frames"])
+        if saved is not None and "shards" not in by_key(overrides):
+            cfg.shards = math.lcm(
+                cfg.shards or 1, world()[1]
+            )  # so that any number of ranks may go on
         ranks = ranks_of(cfg.num_envs, cfg.shards)
         cfg.shards = ranks.shards
         begun(lock.path)

@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from navrl import __version__
 from navrl.config.checks import ConfigError
 from navrl.config.plugins import allow_plugins
+from navrl.config.signals import number_of
 from navrl.ranks import RankLost, Ranks, is_follower, joined, lost_ranks, own_rows, ranks_of, world
 from navrl.run.build import Parts, build_parts
 from navrl.run.launch import trained_elsewhere
@@ -61,6 +62,7 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
             if plan is None:
                 return True
             allow_plugins([f"plugins=[{','.join(plan.cfg.plugins)}]"])
+            plan.cfg.profile = False  # rank 0 does
             plan = plan._replace(ranks=ranks_of(plan.cfg.num_envs, plan.cfg.shards))
             with _rows(plan), Interrupt(lambda: None, silent=True) as interrupt:
                 parts = build_parts(plan)
@@ -71,6 +73,8 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
                     parts.collector.shutdown()
     except SystemExit:
         pass
+    except KeyboardInterrupt as stop:
+        sys.exit(128 + number_of(stop))
     except RankLost:
         sys.exit(1)  # the one that has ended says why
     except (ConfigError, RuntimeError, OSError) as error:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from omegaconf import OmegaConf
 
 from navrl.agents.core.guards import TrainingDivergedError
@@ -182,7 +183,8 @@ class _Nothing:
 def silent_records(plan: Plan) -> Records:
     """Return records that write nothing, with the random numbers as the checkpoint left them."""
     if plan.saved is not None:
-        set_rng_state(plan.saved["rng"])
+        rng = dict(plan.saved["rng"])  # of rank 0, which has drawn on its own GPU alone
+        set_rng_state({**rng, "cuda": rng["cuda"][:1] * torch.cuda.device_count()})
     nothing: Any = _Nothing(plan.frames)
     kept = NullSaver(directory=nothing.path), nothing, NullRollouts(directory=nothing.path)
     return _SilentRecords(nothing, *kept, _NoEvaluations(plan.cfg))

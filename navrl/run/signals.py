@@ -41,6 +41,11 @@ class Interrupt:
         """Return whether a signal has arrived that ends the training."""
         return self.number != 0
 
+    def adopt(self, number: int) -> None:
+        """Act on a signal that another rank has received; this one may yet receive it too."""
+        if number and not self.number:
+            self.number, self._since = number, time.monotonic()
+
     def defer(self) -> None:
         """Wait, from now on, until the iteration is saved."""
         self._deferring = True

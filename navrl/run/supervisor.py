@@ -45,7 +45,7 @@ def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
         for attempt in range(restarts + 1):
             code = child.run(command)
             crashed = not child.stopped_by and _crashed(code, folder, child.pid)
-            _settle(folder, child.pid, code)
+            settle(folder, child.pid, code)
             if not crashed:
                 break
             left = restarts - attempt
@@ -123,7 +123,7 @@ def _has_begun(pid: int, folder: Path) -> bool:
     return bool(read_status(folder).get("pid") == pid)
 
 
-def _settle(folder: Path, pid: int, code: int) -> None:
+def settle(folder: Path, pid: int, code: int) -> None:
     """Set the status of a run whose process the system has ended, which could not do so itself."""
     status = read_status(folder)
     if code < 0 and status.get("pid") == pid and status.get("state") == "running":
