@@ -1,6 +1,7 @@
 """The commands: one sentence and an exit code for every mistake, a directory for every job."""
 
 import argparse
+import logging
 import sys
 
 import pytest
@@ -13,6 +14,8 @@ from navrl.config.compose import build
 def command(monkeypatch, capsys, *arguments, function=lambda config: 0.0, name="train"):
     """The exit code and stderr of the command, run in this process."""
     monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+    # A sweep that another test ran in this process has left a handler for the output of that test.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     try:
         run_main(function, name)
         code = 0
