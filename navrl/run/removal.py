@@ -21,7 +21,7 @@ _MOST_LEVELS = 100  # of folders; Python recurses for each
 
 
 class Content(NamedTuple):
-    """What is in a run's folder: relative paths, bytes, and what a copy leaves out."""
+    """The content of a run's folder: relative paths, bytes, and what a copy leaves out."""
 
     folders: list[Path]
     files: list[Path]

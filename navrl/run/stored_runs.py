@@ -31,7 +31,7 @@ _ENDED = ("finished", "interrupted", "failed")
 
 
 class Description(NamedTuple):
-    """What the small files of a run's folder say."""
+    """The small files of a run's folder, read."""
 
     path: Path
     env: str

@@ -47,7 +47,7 @@ class Job(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What a sweep was to do, and its jobs."""
+    """The options of a sweep, and its jobs."""
 
     words: list[str]  # of its command line and of sweeper.params, swept ones as they were written
     launcher: list[str]  # the words about Hydra itself

@@ -28,7 +28,7 @@ _CREDENTIALS = re.compile(r"//[^/]*@")  # of a database; not for what others may
 
 
 class Options(NamedTuple):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     study: str | None
     space: str | None

@@ -35,7 +35,7 @@ class TrainingFailed(RuntimeError):  # noqa: N818 (it says what it is without a 
 
 
 class Progress(NamedTuple):
-    """How far a training has come."""
+    """The frames and values of a training so far."""
 
     frames: int
     cpu_s: float  # the median of an iteration, times iterations: no compiling, no start of Python
@@ -181,6 +181,6 @@ def _wait_for(folder: Path) -> None:
 def _last_sentence(folder: Path, code: int) -> str:
     """Return the reason that the training printed, or its exit code."""
     lines = read_text(folder / _LOG).splitlines()
-    said = [line for line in lines if line.startswith("navrl: ") and "warning" not in line]
-    reason = said[-1].removeprefix("navrl: ").removeprefix("error: ") if said else ""
+    printed = [line for line in lines if line.startswith("navrl: ") and "warning" not in line]
+    reason = printed[-1].removeprefix("navrl: ").removeprefix("error: ") if printed else ""
     return reason or f"the training ended with exit code {code} (see {folder / _LOG})"

@@ -86,7 +86,7 @@ def play_worlds(env: Any, policy: Act) -> list[Episode]:
 
 
 class Picture(NamedTuple):
-    """What a world draws of one state."""
+    """The shapes that a world draws of one state."""
 
     shapes: list[Shape]
     batches: list[Batch]

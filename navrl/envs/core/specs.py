@@ -81,7 +81,7 @@ class Hybrid(Bounded, metaclass=_KeepsItsClass):
 
 
 class Action(Protocol):
-    """What an agent may do."""
+    """The choices or numbers by which an agent acts."""
 
     def spec(self, batch_shape: Sequence[int], device: torch.device | str) -> TensorSpec:
         """Return the spec of actions (*batch_shape, columns)."""
