@@ -2,7 +2,7 @@
 
 template.html holds the parts of every page, player.html those that every replay adds (player, help); a scene
 adds its own markup and scripts. The page's security policy lets a browser run exactly these scripts and
-fetch nothing.
+fetch nothing; a live page may call its server.
 """
 
 import base64
@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from navrl.config.checks import printable
 
 _PLAYER = ("track.js", "pointers.js", "player.js", "plane.js")
+# Which server a WebSocket reaches is for the header to say: it knows the name that the browser uses.
+_SERVER = "; connect-src 'self' ws: wss:; frame-src 'self'; img-src 'self' data:"
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -87,8 +89,11 @@ POPULATION = Scene(
 )
 
 
-def page(scene: Scene, data: Mapping[str, Any]) -> str:
-    """Return the whole file; data["title"] is its title, and the scene's scripts read the rest."""
+def page(scene: Scene, data: Mapping[str, Any], *, live: bool = False) -> str:
+    """Return the whole file; data["title"] is its title, and the scene's scripts read the rest.
+
+    A live page may call the server that it came from, and show other pages of it.
+    """
     scripts = [_read(name) for name in ("theme.js", *scene.scripts)]
     style = "\n".join(_read(name) for name in ("style.css", *scene.styles))
     parts = {
@@ -96,6 +101,7 @@ def page(scene: Scene, data: Mapping[str, Any]) -> str:
         "style": style,
         "style_hash": _hash(style),
         "script_hashes": " ".join(map(_hash, scripts)),
+        "server": _SERVER if live else "",
         "stage": _read(scene.markup),
         "below": _read(scene.below) if scene.below else "",
         # A '<' could end the element or begin a comment; inside a JSON string this means the same.

@@ -37,6 +37,7 @@ def test_planted_violations_are_reported(copy_of_navrl):
         "collectors": "import lz4.frame",
         "storage": "import wandb",
         "view": "import optuna",
+        "run": "import starlette",
         "loggers": "import navrl.run.plan",
         "config": "import navrl.contracts",
     }
