@@ -33,7 +33,7 @@ class GatheredCollector:
         """Yield rollouts of all envs, in the order of their ids."""
         for rollout in self._own:
             began = time.perf_counter()
-            whole = self._ranks.gathered(rollout)
+            whole = self._ranks.gather_rollout(rollout)
             self._gathering_s += time.perf_counter() - began
             yield whole
 
@@ -48,11 +48,11 @@ class GatheredCollector:
 
     def runtime_state(self) -> dict[str, Any]:
         """Return what a collector of all envs would return."""
-        return _each(self._own.runtime_state(), lambda rows: self._ranks.joined(rows, 0))
+        return _each(self._own.runtime_state(), lambda rows: self._ranks.all_gather(rows, 0))
 
     def load_runtime_state(self, runtime: dict[str, Any]) -> None:
         """Restore the part of the own envs."""
-        self._own.load_runtime_state(_each(runtime, lambda rows: self._ranks.share(rows, 0)))
+        self._own.load_runtime_state(_each(runtime, lambda rows: self._ranks.chunk(rows, 0)))
 
     def shutdown(self) -> None:
         """Stop threads and close the env."""
@@ -74,7 +74,7 @@ def _each(state: Mapping[str, Any], function: Callable[[Tensor], Tensor]) -> dic
 def whole_state(state: Mapping[str, Any], ranks: Ranks) -> dict[str, Any]:
     """Return the state that an env of all ranks' envs would return; worlds from elsewhere have none."""
     return {
-        name: [ranks.joined(rows, -1) for rows in value] if name == _WORLD else value
+        name: [ranks.all_gather(rows, -1) for rows in value] if name == _WORLD else value
         for name, value in state.items()
     }
 
@@ -84,4 +84,4 @@ def own_state(state: Mapping[str, Any], ranks: Ranks) -> dict[str, Any]:
     world = state.get(_WORLD)
     if ranks.size == 1 or not isinstance(world, list):
         return dict(state)
-    return {**state, _WORLD: [ranks.share(rows, -1) for rows in world]}
+    return {**state, _WORLD: [ranks.chunk(rows, -1) for rows in world]}

@@ -1,7 +1,7 @@
 """Processes that train one policy together: their group, and the random numbers of all their envs."""
 
 from navrl.ranks.group import RankGroup, RankLost, Ranks, check_shares, lost_ranks
-from navrl.ranks.world import cores, is_follower, joined, own_rows, ranks_of, world
+from navrl.ranks.world import cores, is_follower, own_rows, process_group, ranks_of, world
 
 __all__ = [
     "RankGroup",
@@ -10,9 +10,9 @@ __all__ = [
     "check_shares",
     "cores",
     "is_follower",
-    "joined",
     "lost_ranks",
     "own_rows",
+    "process_group",
     "ranks_of",
     "world",
 ]

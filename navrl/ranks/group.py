@@ -59,23 +59,23 @@ class Ranks:
         each = self.shards // self.size
         return range(self.rank * each, (self.rank + 1) * each)
 
-    def added(self, own: Sequence[Tensor]) -> Tensor:
+    def sum_shards(self, own: Sequence[Tensor]) -> Tensor:
         """Return the sum over all shards, in their order, of tensors that every rank has for its own."""
         return _in_order(own)
 
-    def united(self, part: Tensor) -> Tensor:
+    def all_reduce(self, part: Tensor) -> Tensor:
         """Return the sum over all ranks; each has zeros where another one has numbers."""
         return part
 
-    def joined(self, own: Tensor, axis: int) -> Tensor:
+    def all_gather(self, own: Tensor, axis: int) -> Tensor:
         """Return the tensors of all ranks behind one another along the axis of envs."""
         return own
 
-    def share(self, whole: Tensor, axis: int) -> Tensor:
-        """Return this rank's part of what `joined` returned."""
+    def chunk(self, whole: Tensor, axis: int) -> Tensor:
+        """Return this rank's part of what `all_gather` returned."""
         return whole
 
-    def gathered(self, rollout: TensorDictBase) -> TensorDictBase:
+    def gather_rollout(self, rollout: TensorDictBase) -> TensorDictBase:
         """Return the rollout with the rows of all ranks, in the order of env ids."""
         return rollout
 
@@ -96,37 +96,37 @@ class RankGroup(Ranks):
         super().__init__(shards=shards)
         self.rank, self.size, self._memory = rank, size, memory
 
-    def added(self, own: Sequence[Tensor]) -> Tensor:
+    def sum_shards(self, own: Sequence[Tensor]) -> Tensor:
         """Return the sum over all shards, in their order, of tensors that every rank has for its own."""
         if self.size > MOST_IN_ORDER:
-            return self.united(_in_order(own))
-        return _in_order(self._all(torch.stack(tuple(own))).flatten(0, 1).unbind())
+            return self.all_reduce(_in_order(own))
+        return _in_order(self._all_gather(torch.stack(tuple(own))).flatten(0, 1).unbind())
 
-    def united(self, part: Tensor) -> Tensor:
+    def all_reduce(self, part: Tensor) -> Tensor:
         """Return the sum over all ranks; each has zeros where another one has numbers."""
         with lost_ranks():
             if self._memory is not None and part.device.type == "cpu":
-                return self._memory.exchange(part).sum(0)
+                return self._memory.all_gather(part).sum(0)
             dist.all_reduce(part)
         return part
 
-    def joined(self, own: Tensor, axis: int) -> Tensor:
+    def all_gather(self, own: Tensor, axis: int) -> Tensor:
         """Return the tensors of all ranks behind one another along the axis of envs."""
-        return torch.cat(self._all(own).unbind(), axis)
+        return torch.cat(self._all_gather(own).unbind(), axis)
 
-    def share(self, whole: Tensor, axis: int) -> Tensor:
-        """Return this rank's part of what `joined` returned."""
+    def chunk(self, whole: Tensor, axis: int) -> Tensor:
+        """Return this rank's part of what `all_gather` returned."""
         return whole.chunk(self.size, axis)[self.rank].clone()
 
-    def gathered(self, rollout: TensorDictBase) -> TensorDictBase:
+    def gather_rollout(self, rollout: TensorDictBase) -> TensorDictBase:
         """Return the rollout with the rows of all ranks, in the order of env ids."""
-        return _of_leaves(rollout, lambda leaf: self._all(leaf).flatten(0, 1), self.size)
+        return _of_leaves(rollout, lambda leaf: self._all_gather(leaf).flatten(0, 1), self.size)
 
     def largest(self, *numbers: int) -> tuple[int, ...]:
         """Return the largest of each number over all ranks."""
         state = zlib.crc32(torch.get_rng_state().numpy().tobytes())
         row = torch.tensor([*numbers, state, -state], dtype=torch.int64)
-        *found, most, least = self._all(row).amax(0).tolist()
+        *found, most, least = self._all_gather(row).amax(0).tolist()
         if most != -least:
             raise RuntimeError(
                 "ranks are out of step: their random numbers differ, so they would learn from different "
@@ -135,11 +135,11 @@ class RankGroup(Ranks):
             )
         return tuple(found)
 
-    def _all(self, own: Tensor) -> Tensor:
+    def _all_gather(self, own: Tensor) -> Tensor:
         """Return the tensors of all ranks (ranks, ...)."""
         with lost_ranks():
             if self._memory is not None and own.device.type == "cpu":
-                return self._memory.exchange(own)
+                return self._memory.all_gather(own)
             sent = own.contiguous().reshape(-1).view(torch.uint8)  # every back end can send bytes
             whole = sent.new_empty(self.size * len(sent))
             dist.all_gather_single(whole, sent)

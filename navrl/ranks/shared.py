@@ -31,7 +31,7 @@ _ALIVE_EVERY_S = 0.1
 
 
 class SharedMemory:
-    """The places and counts of all ranks; `exchange` is a collective, which all call in the same order."""
+    """The places and counts of all ranks; `all_gather` is a collective, which all call in the same order."""
 
     def __init__(self, memory: mmap.mmap, rank: int, pids: Sequence[int]) -> None:
         self.rank, self.size = rank, len(pids)
@@ -49,7 +49,7 @@ class SharedMemory:
                     os.pidfd_open(pid), select.POLLIN
                 )  # readable once it has ended
 
-    def exchange(self, own: Tensor) -> Tensor:
+    def all_gather(self, own: Tensor) -> Tensor:
         """Return the tensors of all ranks (ranks, ...)."""
         sent = own.contiguous().reshape(-1).view(torch.uint8)
         whole = torch.empty(self.size, len(sent), dtype=torch.uint8)
@@ -59,7 +59,7 @@ class SharedMemory:
         return whole.view(own.dtype).view(self.size, *own.shape)
 
     def _piece(self, piece: Tensor) -> Tensor:
-        """Return the pieces of all ranks, where they stay until the next exchange but one."""
+        """Return the pieces of all ranks, where they stay until the next call but one."""
         self._done += 1
         places = self._places[self._done % 2, :, : len(piece)]
         places[self.rank] = piece
@@ -69,7 +69,7 @@ class SharedMemory:
         if self._counts.min() < self._done:
             self._wait()
         if (lengths != len(piece)).any():
-            raise RuntimeError("ranks are out of step: they exchange different things")
+            raise RuntimeError("ranks are out of step: they gather different things")
         return places
 
     def _wait(self) -> None:

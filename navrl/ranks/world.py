@@ -34,7 +34,7 @@ def is_follower() -> bool:
 
 
 @contextlib.contextmanager
-def joined() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Be in the group of all ranks while open; alone there is none."""
     rank, size = world()
     if size == 1:

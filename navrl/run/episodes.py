@@ -44,7 +44,7 @@ def measured_gate(seed: int, agent: Agent, ranks: Ranks, env: LessonEnv) -> dict
     """Return means over one episode of every env, always the same episodes; draws no random number."""
     with env.other_episodes(seed):
         own = play(env, agent.policy, deterministic=True)
-    ends = {name: ranks.joined(torch.tensor(rows), 0).tolist() for name, rows in own.items()}
+    ends = {name: ranks.all_gather(torch.tensor(rows), 0).tolist() for name, rows in own.items()}
     return means(ends, env.rate_names, env.lesson_names["opponents"])
 
 

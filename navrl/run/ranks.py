@@ -19,7 +19,16 @@ from navrl import __version__
 from navrl.config.checks import ConfigError
 from navrl.config.plugins import allow_plugins
 from navrl.config.signals import number_of
-from navrl.ranks import RankLost, Ranks, is_follower, joined, lost_ranks, own_rows, ranks_of, world
+from navrl.ranks import (
+    RankLost,
+    Ranks,
+    is_follower,
+    lost_ranks,
+    own_rows,
+    process_group,
+    ranks_of,
+    world,
+)
 from navrl.run.build import Parts, build_parts
 from navrl.run.launch import trained_elsewhere
 from navrl.run.plan import Plan, plan_run
@@ -38,10 +47,10 @@ def planned(
     if trained_elsewhere(cfg):
         yield None
         return
-    with joined(), plan_run(cfg, begun) as plan:
+    with process_group(), plan_run(cfg, begun) as plan:
         if world()[1] > 1:
-            _of_first(_versions())
-            _of_first(None if plan is None else plan._replace(lock=None, ranks=Ranks()))  # type: ignore[arg-type]
+            _broadcast(_versions())
+            _broadcast(None if plan is None else plan._replace(lock=None, ranks=Ranks()))  # type: ignore[arg-type]
         with _rows(plan):
             yield plan
 
@@ -56,9 +65,9 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
     warnings.simplefilter("ignore")  # rank 0 warns of the same
     rank, _ = world()
     try:
-        with joined():
-            _require_same_versions(_of_first(None))
-            plan: Plan | None = _of_first(None)
+        with process_group():
+            _require_same_versions(_broadcast(None))
+            plan: Plan | None = _broadcast(None)
             if plan is None:
                 return True
             allow_plugins([f"plugins=[{','.join(plan.cfg.plugins)}]"])
@@ -108,7 +117,7 @@ def _require_same_versions(first: dict[str, str]) -> None:
         )
 
 
-def _of_first(value: Any) -> Any:
+def _broadcast(value: Any) -> Any:
     """Return the value that rank 0 has given."""
     box = [value]
     with lost_ranks():

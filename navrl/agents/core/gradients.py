@@ -79,7 +79,7 @@ def _of_all_shards(
         sums.append(torch.cat([*(each.reshape(-1) for each in used), found.metrics]) * share)
     assert found is not None  # every rank has a shard
     sizes = [0 if each is None else each.numel() for each in found.of_parameters]
-    whole, metrics = torch.split(ranks.added(sums), [sum(sizes), len(found.metrics)])
+    whole, metrics = torch.split(ranks.sum_shards(sums), [sum(sizes), len(found.metrics)])
     rows = zip(torch.split(whole, sizes), found.of_parameters, strict=True)
     gradients = tuple(None if like is None else row.view_as(like) for row, like in rows)
     return Gradients(gradients, whole.square().sum().sqrt(), metrics)

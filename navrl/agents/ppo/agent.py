@@ -185,7 +185,7 @@ class PPO:
             else torch.zeros(len(chunk), 1, device=self.device)
             for number, chunk in enumerate(flat.split(VALUE_ROWS))
         ]
-        return self.ranks.united(torch.cat(rows)).view(*frames.shape, 1)
+        return self.ranks.all_reduce(torch.cat(rows)).view(*frames.shape, 1)
 
     def _next_values(self, batch: TensorDictBase, here: Tensor) -> Tensor:
         """Return the critic's outputs (N, T, 1) for the observations after each step.

@@ -252,7 +252,7 @@ class MinibatchGradients:
                 total += self._compiled_part(index, part, *columns)
             sums.append(total)
         sizes = [parameter.numel() for parameter in self._parameters]
-        whole, metrics = torch.split(self.ranks.added(sums), [sum(sizes), len(LOSS_METRICS)])
+        whole, metrics = torch.split(self.ranks.sum_shards(sums), [sum(sizes), len(LOSS_METRICS)])
         gradients = tuple(
             part.view_as(parameter)
             for part, parameter in zip(torch.split(whole, sizes), self._parameters, strict=True)
