@@ -41,7 +41,7 @@ COMMANDS = {
     "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
     "runs": Command(
         "navrl.commands.runs",
-        "list, compare, tag and remove runs",
+        "list, compare, tag, stop and remove runs",
         "navrl runs ls env=combat 'objective>0.9'",
     ),
     "replay": Command(

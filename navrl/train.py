@@ -95,7 +95,7 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
             run.frames = frames
             for result in evaluations.results():  # of earlier iterations, before this one is saved
                 loggers.late(*result)
-            evaluated = evaluations.due(iteration)
+            evaluated = records.evaluation_requested(interrupt) or evaluations.due(iteration)
             if evaluated:
                 with monitor.section("evaluate"):
                     metrics |= evaluations.evaluate(

@@ -1,4 +1,4 @@
-"""`navrl runs`: list, show, compare, tag, remove and archive runs."""
+"""`navrl runs`: list, show, compare, tag, remove and archive runs, and ask running ones to stop or save."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from navrl.config.command_line import columns, command_parser, show
 from navrl.config.quoting import shown_path
 from navrl.loggers.format import count, duration, size, value
 from navrl.run.notes import change_tags, write_note
+from navrl.run.requests import REQUESTS, request
 from navrl.run.run_filters import FACTS, fact, require_known, select_runs
 from navrl.run.stored_runs import StoredRun, read_description
 from navrl.storage.checkpoint import LATEST, checkpoint_files
@@ -37,6 +39,7 @@ _EXAMPLES = """  navrl runs ls                              the runs below outpu
   navrl runs show latest                     options, numbers at the end, checkpoints, notes
   navrl runs compare outputs/a outputs/b -- outputs/c outputs/d
   navrl runs tag latest good                 and navrl runs ls tag=good
+  navrl runs stop latest                     let a running training save and end
   navrl runs archive latest --to good.tar.gz
   navrl runs rm outputs/combat-ppo/20261118-141133-720c"""
 _LIST_EXAMPLES = """  navrl runs ls env=combat state=finished tag=good
@@ -98,6 +101,15 @@ def _actions() -> dict[str, _Action]:
             "  navrl runs note latest 'the first that beats crank'",
             _add_note,
         ),
+        **{
+            name: _Action(
+                partial(_request, name=name),
+                f"Ask a running training for this: after its iteration it {then}.",
+                f"  navrl runs {name} latest",
+                _add_request,
+            )
+            for name, then in REQUESTS.items()
+        },
         "rm": _Action(
             remove_runs,
             "Remove runs with all their files, after a question.",
@@ -118,7 +130,7 @@ def _overview(actions: dict[str, _Action]) -> argparse.ArgumentParser:
     listed = "".join(f"  {name:<{width}}  {action.help}\n" for name, action in actions.items())
     more = "\nMore about an action: navrl runs ACTION --help"
     parser = command_parser(
-        "runs", "List, show, compare, tag, remove and archive runs.", f"{_EXAMPLES}\n{more}"
+        "runs", "List, show, compare, tag, stop, remove and archive runs.", f"{_EXAMPLES}\n{more}"
     )
     parser.usage = "%(prog)s ACTION ..."
     parser.epilog = f"actions:\n{listed}\n{parser.epilog}"
@@ -370,6 +382,20 @@ def _note(options: argparse.Namespace) -> int:
     path = path_of(options.name)
     notes = write_note(path, " ".join(options.text))
     show(f"{shown(path)}: {printable(notes.note) or 'no note'}\n")
+    return 0
+
+
+# ---- stop, save, evaluate ----
+
+
+def _add_request(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="latest, or the folder of a run")
+
+
+def _request(options: argparse.Namespace, name: str) -> int:
+    path = path_of(options.name)
+    request(path, name)
+    show(f"{shown(path)}: after its iteration it {REQUESTS[name]}\n")
     return 0
 
 

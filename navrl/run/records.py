@@ -17,7 +17,6 @@ from navrl.agents.core.guards import TrainingDivergedError
 from navrl.collectors.gathered import whole_state
 from navrl.config.compose import build, to_json
 from navrl.config.resumed import changes
-from navrl.config.signals import name_of
 from navrl.contracts import Agent, RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
@@ -31,6 +30,7 @@ from navrl.run.environment import describe_arithmetic
 from navrl.run.evaluation import Evaluations, Result, evaluations_of
 from navrl.run.plan import AUTO, Plan
 from navrl.run.random_state import rng_state, set_rng_state
+from navrl.run.requests import EVALUATE, SAVE, STOP, take_requests
 from navrl.run.signals import Interrupt
 from navrl.run.stored_files import NO_FILES, Repeated
 from navrl.storage.rollouts import NullRollouts
@@ -60,6 +60,16 @@ class Records(NamedTuple):
         changed = messages.other_arithmetic(before, _arithmetic())
         if changed:
             self.note(changed)
+
+    def evaluation_requested(self, interrupt: Interrupt) -> bool:
+        """Take the requests of other processes: return that to evaluate, pass the others to the interrupt."""
+        names = take_requests(self.run.path)
+        for name in sorted(names):
+            self.note(f"{name} requested")
+        if STOP in names:
+            interrupt.stop("stopped by request")
+        interrupt.save_requested |= SAVE in names
+        return EVALUATE in names
 
     def save(
         self,
@@ -99,7 +109,7 @@ class Records(NamedTuple):
 
     def end_interrupted(self, interrupt: Interrupt, *, complete: bool) -> None:
         """Set the status, and print the command that goes on with the run."""
-        self.run.settle("interrupted", name_of(interrupt.number))
+        self.run.settle("interrupted", interrupt.reason)
         self.note(messages.interrupted(self.run.path, self.files, complete=complete))
 
     def end_finished(self, summary: Mapping[str, float]) -> None:
@@ -157,6 +167,10 @@ class Records(NamedTuple):
 
 class _SilentRecords(Records):
     """The records of a rank other than the first, which leaves none."""
+
+    def evaluation_requested(self, interrupt: Interrupt) -> bool:
+        """Return False: rank 0 takes the requests."""
+        return False
 
     def save(self, plan: Plan, parts: Parts, iteration: int, **_: object) -> None:
         """Send the episodes of the own envs to rank 0, in the order in which it asks for them."""
@@ -221,6 +235,7 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
         evaluations_of(cfg) as evaluations,
         on_loss(partial(run.settle, "failed")),
     ):
+        take_requests(run.path)  # what an earlier process left undone is of no use now
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
         records = Records(run, saver, loggers, rollouts, evaluations, plan.repeated)

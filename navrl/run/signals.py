@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable
 from types import FrameType
 from typing import ParamSpec, Self, TypeVar
 
-from navrl.config.signals import ALL, SAVING, Stopped, handling
+from navrl.config.signals import ALL, SAVING, Stopped, handling, name_of
 
 # A cluster signals all processes of a job: a child of restarts=N gets the signal directly and relayed.
 _SAME_S = 0.5
@@ -30,6 +31,7 @@ class Interrupt:
     ) -> None:
         self.number = 0
         self.save_requested = False
+        self._reason = ""
         self._first = "this iteration" + (" and the check of its lesson" if checks else "")
         self._saved_frames, self._silent = saved_frames, silent
         self._deferring = self._attempting = False
@@ -40,6 +42,17 @@ class Interrupt:
     def requested(self) -> bool:
         """Return whether a signal has arrived that ends the training."""
         return self.number != 0
+
+    @property
+    def reason(self) -> str:
+        """Return what ends the training: a signal, or the request that was taken for one."""
+        return self._reason or name_of(self.number)
+
+    def stop(self, reason: str) -> None:
+        """End the training after this iteration as SIGTERM does."""
+        if not self.requested:
+            self._reason = reason
+            self.adopt(signal.SIGTERM)
 
     def adopt(self, number: int) -> None:
         """Act on a signal that another rank has received; this one may yet receive it too."""
