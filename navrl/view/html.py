@@ -72,20 +72,16 @@ WORLD = Scene(
     (*_PLAYER, "charts.js", "shapes.js", "world.js"),
 )
 
-REPORT = Scene("report.html", "", ("report.css",), ("elements.js", "report_chart.js", "report.js"))
+_CHARTS = ("elements.js", "chart_axis.js", "chart.js", "chart_input.js", "chart_save.js")
+
+REPORT = Scene("report.html", "", ("report.css",), (*_CHARTS, "report_view.js", "report.js"))
 
 SEARCH = Scene(
-    "report.html",
-    "",
-    ("report.css", "search.css"),
-    ("elements.js", "report_chart.js", "search_chart.js", "search.js"),
+    "report.html", "", ("report.css", "search.css"), (*_CHARTS, "search_chart.js", "search.js")
 )
 
 POPULATION = Scene(
-    "report.html",
-    "",
-    ("report.css", "search.css"),
-    ("elements.js", "report_chart.js", "search_chart.js", "population.js"),
+    "report.html", "", ("report.css", "search.css"), (*_CHARTS, "search_chart.js", "population.js")
 )
 
 

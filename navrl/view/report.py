@@ -1,16 +1,17 @@
-"""The data of the report page: sections, charts, and the curves of runs with means and deviations."""
+"""The data of the report page: tables, and sections of charts with means and 95 % intervals of groups."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
+
+from navrl.view.curves import LARGEST, Axis, Band, Numbers, axis, band, curve, drawable, settled
 
 _BOUNDS = ("_low", "_high")
 _PER_STEP = "low/reward/"  # of an agent per step; other rewards are of episodes
 _SHOWN_ELSEWHERE = ("episode/count", "eval/policy_version", "sync/policy_version", "time/eta_s")
-_LARGEST = 1e150  # whose square, in a deviation, is still a number
 _SHORTEST_S = 1e-3  # of a run whose speed is known
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
 
@@ -63,6 +64,7 @@ def report(runs: Sequence[Run], *, title: str, subtitle: str) -> dict[str, Any]:
     return {
         "title": title,
         "subtitle": subtitle,
+        "badge": None,
         "frames": on.ends,
         "groups": [
             {"label": group.label, "tone": group.tone, "runs": len(group.runs)} for group in groups
@@ -74,8 +76,9 @@ def report(runs: Sequence[Run], *, title: str, subtitle: str) -> dict[str, Any]:
 
 
 _LEARNING = (
-    "Episodes that ended while training, and dashed the evaluations with the most probable actions. A band "
-    "is one standard deviation over runs to either side of their mean; thin lines are the runs."
+    "Held-out episodes with the most probable actions where the runs were evaluated; paler, the episodes "
+    "that ended while training. A band is a 95 % interval: of the mean over seeds (Student's t), whose runs "
+    "are thin lines, or of a single run's share of episodes (Wilson)."
 )
 _REWARD = (
     "Contribution of each term to the return of an episode, and the reward of agents per step."
@@ -87,6 +90,26 @@ _ROLLOUTS = (
     "Log-probs recomputed before learning, and decisions by why they ended, of one policy version."
 )
 _PERFORMANCE = "Speed, the parts of the time of an iteration, and memory."
+
+
+_SHARE = "share of episodes"
+_UNITS = (  # of metrics whose name matches, first come, first served
+    (r"(episode|eval)/(.*/)?(win|loss|draw|success|collision\w*|timeout|outside)", _SHARE),
+    (r"(episode|eval)/(.*/)?length", "steps of an episode"),
+    (r"(episode|eval)/(.*/)?return", "return of an episode"),
+    (r"time/(.*_)?fps", "frames/s"),
+    (r"time/.*", "s"),
+    (r"memory/.*_mb", "MB"),
+    (r".*entropy\w*", "nats"),
+    (r".*kl\w*", "nats"),
+    (r".*fraction\w*|skill/usage_.*", "share"),
+)
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric for the label of an axis, or the last part of its name."""
+    known = (unit for pattern, unit in _UNITS if re.fullmatch(pattern, metric))
+    return next(known, metric.rpartition("/")[2].replace("_", " "))
 
 
 class _Charts:
@@ -103,24 +126,28 @@ class _Charts:
         others = [name for name in names if name.startswith("episode/")]
         evaluated = [name.replace("eval/", "episode/", 1) for name in names if _is_evaluated(name)]
         for name in dict.fromkeys([*first, *others, *evaluated]):
-            beside = name.replace("episode/", "eval/", 1)
-            if name in self._used or not {name, beside} & set(names):
+            held_out = name.replace("episode/", "eval/", 1)
+            if name in self._used or not {name, held_out} & set(names):
                 continue
-            lines = self._lines(name, with_runs=True) + self._lines(beside, dashed=True)
-            yield _chart(name.removeprefix("episode/"), lines)
+            lines = self._lines(held_out, with_runs=True)
+            if lines:
+                lines += self._lines(name, pale=True)
+            else:
+                lines = self._lines(name, with_runs=True)
+            yield _chart(name.removeprefix("episode/"), lines, unit=unit_of(name))
 
     def rewards(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield one chart for each group, in which the terms are the lines."""
         terms = [name for name in names if name.startswith("reward/")]
         per_step = [name for name in names if name.startswith(_PER_STEP)]
-        yield from self._by_group("by term, of an episode", terms)
-        yield from self._by_group("of agents, per step", per_step)
+        yield from self._by_group("by term, of an episode", terms, unit="reward of an episode")
+        yield from self._by_group("of agents, per step", per_step, unit="reward of a step")
 
     def skills(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield stacked shares of skills, then every other metric of skills."""
         for title, start in (("skills of the team", "Z"), ("skills of agents", "z")):
             known = [name for name in names if name.startswith(f"skill/usage_{start}_")]
-            yield from self._by_group(f"{title}, share of decisions", known, kind="stack")
+            yield from self._by_group(f"{title}, share of decisions", known, "stack", "share")
         first = ("switches", "distinct_fraction", "mi_team", "mi_individual")
         yield from self.singly(names, lambda name: name in [f"skill/{metric}" for metric in first])
         yield from self.singly(names, lambda name: name.startswith("skill/"))
@@ -128,7 +155,7 @@ class _Charts:
     def rollouts(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the checks that the policy that learned from a rollout also collected it."""
         reasons = [name for name in names if name.startswith("high/ended_by/")]
-        yield from self._by_group("decisions by the reason they ended", reasons, kind="stack")
+        yield from self._by_group("decisions by the reason they ended", reasons, "stack", "share")
         proofs = ("sync/", "high/sync/", "low/sync/")
         yield from self.singly(names, lambda name: name.startswith(proofs))
 
@@ -136,7 +163,7 @@ class _Charts:
         """Yield speed, stacked times, and memory."""
         yield from self.singly(names, lambda name: name in ("time/fps", "time/collect_fps"))
         times = [f"time/{part}" for part in _TIMES if f"time/{part}" in names]
-        yield from self._by_group("seconds of an iteration, by part", times, kind="sum")
+        yield from self._by_group("seconds of an iteration, by part", times, "sum", "s")
         yield from self.singly(names, lambda name: name.startswith(("memory/", "time/")))
 
     def rest(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -149,40 +176,46 @@ class _Charts:
         """Yield one chart for each metric that has none yet, in which the groups are the lines."""
         for name in names:
             if wanted(name) and name not in self._used:
-                yield _chart(name, self._lines(name))
+                yield _chart(name, self._lines(name), unit=unit_of(name))
 
     def _by_group(
-        self, title: str, metrics: Sequence[str], kind: str = "lines"
+        self, title: str, metrics: Sequence[str], kind: str = "lines", unit: str = ""
     ) -> Iterator[dict[str, Any]]:
         """Yield one chart for each group that has the metrics, in which they are the lines."""
         for group in self._groups:
             lines = [
-                _line(_short(name), tone, self._band(group, name)[0])
+                _line(_short(name), tone, band(self._curves(group, name)))
                 for tone, name in enumerate(metrics)
             ]
             if any(_known(line) for line in lines):
                 where = f"{group.label}: " if len(self._groups) > 1 else ""
-                yield _chart(f"{where}{title}", lines, kind)
+                yield _chart(f"{where}{title}", lines, unit=unit, kind=kind)
         self._used |= set(metrics)
 
     def _lines(
-        self, name: str, *, with_runs: bool = False, dashed: bool = False
+        self, name: str, *, with_runs: bool = False, pale: bool = False
     ) -> list[dict[str, Any]]:
-        """Return a line for each group that has the metric."""
+        """Return a line for each group that has the metric; a pale one is of episodes of training."""
         self._used.add(name)
         lines = []
         for group in self._groups:
-            found, curves = self._band(group, name)
-            label = f"{group.label}, evaluated" if dashed else group.label
-            line = _line(label, group.tone, found) | {"dashed": dashed}
+            curves = self._curves(group, name)
+            label = f"{group.label}, training" if pale else group.label
+            line = _line(label, group.tone, self._band(group, name, curves)) | {"pale": pale}
             if with_runs and len(curves) > 1:
                 line["each"] = curves
             lines.append(line)
         return [line for line in lines if _known(line)]
 
-    def _band(self, group: Group, name: str) -> tuple[Band, list[Any]]:
-        curves = [curve(run.rows, name, self._on) for run in group.runs]
-        return band(curves), curves
+    def _band(self, group: Group, name: str, curves: Sequence[Numbers]) -> Band:
+        """Return the mean over runs with its interval, or the interval that a single run has logged."""
+        if len(group.runs) > 1:
+            return band(curves, share=unit_of(name) == _SHARE)
+        low, high = (self._curves(group, f"{name}{bound}")[0] for bound in _BOUNDS)
+        return Band(curves[0], low, high)
+
+    def _curves(self, group: Group, name: str) -> list[Numbers]:
+        return [curve(run.rows, name, self._on) for run in group.runs]
 
 
 def _is_evaluated(name: str) -> bool:
@@ -198,15 +231,24 @@ def _short(name: str) -> str:
 
 
 def _line(label: str, tone: int, found: Band) -> dict[str, Any]:
-    return {"label": label, "tone": tone, "mean": found.mean, "deviation": found.deviation}
+    line = {"label": label, "tone": tone, "mean": found.mean}
+    known = any(value is not None for value in found.low)
+    return line | {"low": found.low, "high": found.high} if known else line
 
 
 def _known(line: Mapping[str, Any]) -> bool:
     return any(value is not None for value in line["mean"])
 
 
-def _chart(title: str, lines: list[dict[str, Any]], kind: str = "lines") -> dict[str, Any]:
-    return {"title": title, "kind": kind, "lines": lines}
+def _chart(
+    title: str, lines: list[dict[str, Any]], *, unit: str, kind: str = "lines"
+) -> dict[str, Any]:
+    """Return a chart; `settled` is the first step that counts for the range of its axis."""
+    seen = [line["mean"] for line in lines] + [
+        each for line in lines for each in line.get("each", [])
+    ]
+    first = settled(seen) if kind != "stack" and seen else 0
+    return {"title": title, "unit": unit, "kind": kind, "lines": lines, "settled": first}
 
 
 def _section(
@@ -219,7 +261,7 @@ def _section(
 def _row(run: Run, group: Group) -> dict[str, Any]:
     """Return a row of the table of runs."""
     seconds = [row.get("time/iteration", math.nan) for row in run.rows]
-    seconds = [duration for duration in seconds if 0.0 < duration < _LARGEST]
+    seconds = [duration for duration in seconds if 0.0 < duration < LARGEST]
     settled = sum(seconds[1:])  # the first iteration compiles
     since = run.frames - run.rows[0]["frames"] if run.rows else 0.0
     return {
@@ -242,8 +284,8 @@ def _finals(groups: Sequence[Group]) -> list[dict[str, Any]]:
             key for run in group.runs for key in run.summary if _is_final(key, objective)
         )
         for name in sorted(names, key=lambda name: not name.endswith(f"/{objective}")):
-            values = [_drawn(run.summary.get(name)) for run in group.runs]
-            whole = band([[value] for value in values])
+            values = [drawable(run.summary.get(name)) for run in group.runs]
+            whole = _final_band(group, name, values)
             found.append(
                 {
                     "label": group.label,
@@ -252,80 +294,22 @@ def _finals(groups: Sequence[Group]) -> list[dict[str, Any]]:
                     "what": name.split("/")[2],
                     "values": values,
                     "mean": whole.mean[0],
-                    "deviation": whole.deviation[0],
+                    "low": whole.low[0],
+                    "high": whole.high[0],
                 }
             )
     return found
 
 
+def _final_band(group: Group, name: str, values: Numbers) -> Band:
+    """Return the mean over runs with its interval, or that of the episodes of a single run."""
+    found = band([[value] for value in values], share=unit_of(name) == _SHARE)
+    if len(values) > 1:
+        return found
+    low, high = ([drawable(group.runs[0].summary.get(f"{name}{bound}"))] for bound in _BOUNDS)
+    return Band(found.mean, low, high)
+
+
 def _is_final(key: str, objective: str) -> bool:
     parts = key.split("/")
     return len(parts) == 3 and parts[0] == "eval" and parts[2] in (objective, "return")
-
-
-# ---- curves over frames, with means and deviations over runs ---------------------------------------
-
-Numbers = list[float | None]  # None where a run has no value
-
-_MOST_POINTS = 240
-_DIGITS = 5
-
-
-class Axis(NamedTuple):
-    """An axis of equal steps of frames; a row within a step counts as logged at the end of the step."""
-
-    frames: float  # of a step
-    points: int
-
-    @property
-    def ends(self) -> list[int]:
-        """Return the frames at which the steps end."""
-        return [round(self.frames * (step + 1)) for step in range(self.points)]
-
-    def place(self, frames: float) -> int:
-        """Return the step that contains these frames."""
-        return min(max(math.ceil(frames / self.frames - 1e-9) - 1, 0), self.points - 1)
-
-
-class Band(NamedTuple):
-    """The mean over runs and their sample standard deviation, which is None for a single run."""
-
-    mean: Numbers
-    deviation: Numbers
-
-
-def axis(rows: Sequence[Sequence[dict[str, float]]]) -> Axis:
-    """Return an axis with as many steps as the longest run has iterations, up to what a screen can show."""
-    most = max((row["frames"] for run in rows for row in run), default=1.0)
-    iterations = max((len({row["frames"] for row in run}) for run in rows), default=1)
-    points = max(min(iterations, _MOST_POINTS), 1)
-    return Axis(max(most, 1.0) / points, points)
-
-
-def curve(rows: Sequence[dict[str, float]], metric: str, on: Axis) -> Numbers:
-    """Return the mean of a metric over the rows of each step, for one run."""
-    found: list[list[float]] = [[] for _ in range(on.points)]
-    for row in rows:
-        value = _drawn(row.get(metric))
-        if value is not None:
-            found[on.place(row["frames"])].append(value)
-    return [_rounded(fmean(values)) if values else None for values in found]
-
-
-def band(curves: Sequence[Numbers]) -> Band:
-    """Return mean and deviation of several curves, step by step, over the runs that have a value."""
-    columns = [[value for value in step if value is not None] for step in zip(*curves, strict=True)]
-    return Band(
-        [_rounded(fmean(values)) if values else None for values in columns],
-        [_rounded(stdev(values)) if len(values) > 1 else None for values in columns],
-    )
-
-
-def _drawn(value: float | None) -> float | None:
-    """Return the value if a picture can show it."""
-    return value if value is not None and abs(value) < _LARGEST else None  # also not of nan
-
-
-def _rounded(value: float) -> float:
-    """Return the value with as many digits as a picture needs."""
-    return float(f"{value:.{_DIGITS}g}")

@@ -1,8 +1,13 @@
 """The report in a real browser: charts are drawn, legends switch lines, a pointer shows numbers."""
 
+import re
+from xml.etree import ElementTree
+
 import pytest
 
 from navrl.commands.report import main
+from navrl.view.html import REPORT
+from navrl.view.html import page as page_of
 from tests.runs import write_run
 
 pytestmark = pytest.mark.browser
@@ -20,7 +25,7 @@ def report(tmp_path_factory):
 
 def card(page, title):
     """The chart of that title."""
-    return page.locator("figure.card", has=page.locator(f"figcaption:text-is('{title}')"))
+    return page.locator("figure.card", has=page.locator(f"figcaption span:text-is('{title}')"))
 
 
 @pytest.mark.parametrize("phone", [False, True])
@@ -58,13 +63,157 @@ def test_the_legend_switches_lines_off_and_on(show, report):
 
 def test_a_pointer_shows_what_is_under_it(show, report):
     page = show(report).page
-    box = card(page, "success").locator("svg").bounding_box()
-    page.mouse.move(box["x"] + box["width"] - 12, box["y"] + 60)
-    lines = page.inner_text("#tooltip").split("\n")
-    # At the end seeds 1, 2 and 3 have 0.93, 0.96 and 0.99.
-    assert lines == ["12k frames", "hmasd  0.96 ± 0.03", "mappo  0.96 ± 0.03"]
+    box = card(page, "success").locator(".chart").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 60)
+    # At the end seeds 1, 2 and 3 have 0.93, 0.96 and 0.99; t(0.975, 2) x 0.03 / sqrt(3) = 0.0745.
+    rows = page.locator("#tooltip .row").all_inner_texts()
+    assert page.inner_text("#tooltip .when") == "12k frames"
+    assert [row.split() for row in rows] == [
+        ["hmasd,", "training", "0.96", "(0.885..1)"],
+        ["mappo,", "training", "0.96", "(0.885..1)"],
+    ]
     page.mouse.move(2, 2)
     assert page.is_hidden("#tooltip")
+
+
+def places(page):
+    """The texts of the axis of frames of the first chart."""
+    return page.locator(".chart").first.locator("text.below:not(.axis)").all_text_contents()
+
+
+def test_dragging_zooms_into_every_chart_and_keys_show_everything_again(show, report):
+    opened = show(report)
+    page = opened.page
+    assert places(page) == ["0", "5k", "10k"]
+    box = page.locator(".chart").first.bounding_box()
+    left, width = box["x"] + 50, box["width"] - 64  # of the axis from 0 to 12k frames
+    page.mouse.move(left + width / 2 + 1, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(left + width, box["y"] + 90, steps=4)
+    page.mouse.up()
+    assert re.fullmatch("(5.9.|6|6.0.)k to 12k frames \u00d7", page.inner_text("#reset-zoom"))
+    shown = page.locator(".chart").nth(1).locator("text.below:not(.axis)").all_text_contents()
+    assert shown == ["8k", "10k", "12k"]  # 6k is the end of the axis, or just beyond
+    page.locator(".chart").first.focus()
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#reset-zoom")
+    assert places(page) == ["0", "5k", "10k"]
+
+
+def test_keys_alone_read_zoom_and_change_the_axis(show, report):
+    opened = show(report)
+    page = opened.page
+    page.locator(".chart").first.focus()
+    for key, frames in (("Home", "1k"), ("ArrowRight", "2k"), ("End", "12k"), ("ArrowLeft", "11k")):
+        page.keyboard.press(key)
+        assert page.inner_text("#tooltip .when") == f"{frames} frames"
+    page.keyboard.press("+")
+    # Half of the axis, with the cursor where it was: 11/12 of 12k, of which 11/12 of 6k lie before it.
+    assert page.inner_text("#reset-zoom") == "5.5k to 11.5k frames \u00d7"
+    page.keyboard.press("-")
+    assert page.is_hidden("#reset-zoom")
+    loss = page.locator("summary").first
+    loss.focus()
+    page.keyboard.press("Enter")
+    opened.settle()
+    chart = card(page, "loss/policy").locator(".chart")
+    before = chart.locator("text.left").all_text_contents()
+    chart.focus()
+    page.keyboard.press("l")
+    assert chart.locator("text.left").all_text_contents() == ["0.01", "0.02", "0.05"] != before
+
+
+def test_smoothing_is_an_average_of_what_came_before(show, report):
+    page = show(report).page
+    # With weight w after n values: sum of w^(n-i) x_i over sum of w^(n-i).
+    known = "smoothed([null, 1, null, 3, 8], 0.5)"
+    assert page.evaluate(known) == [None, 1, None, (1 * 0.5 + 3) / 1.5, (0.25 + 1.5 + 8) / 1.75]
+    success = card(page, "return")
+    before = success.locator("path.mean").first.get_attribute("d")
+    page.focus("#smoothing")
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    assert page.inner_text(".controls output") == "0.2"
+    assert success.locator("path.mean").first.get_attribute("d") != before
+    assert before in [path.get_attribute("d") for path in success.locator("path.single").all()]
+
+
+def test_new_data_keeps_what_the_user_chose(show, report):
+    page = show(report).page
+    page.evaluate(
+        """() => {
+          window.view = new ReportView(element("report"));
+          const chart = (title, mean) => ({ title, unit: "", kind: "lines", settled: 0,
+            lines: [{ label: "a", tone: 0, mean }, { label: "b", tone: 1, mean }] });
+          const page = { frames: [1, 2, 3, 4, 5, 6, 7, 8, 9], groups: [{}, {}], table: [], finals: [] };
+          window.data = (...charts) => ({ ...page, sections: [
+            { title: "S", text: "", folded: false, charts: charts.map((each) => chart(...each)) },
+          ] });
+          view.update(data(["x", [1, 2, 3]], ["z", [1, 2, 3]]));
+        }"""
+    )
+    ours = page.locator("#report > div").last
+    ours.get_by_role("button", name="a", exact=True).first.click()
+    page.evaluate("view.zoom.set([2, 5])")
+    page.evaluate("view.charts.get('S\\nx').node.dataset.same = 'yes'")
+    page.evaluate("view.update(data(['x', [1, 2, 3, 4]], ['y', [1, 2, 3]]))")
+    assert [
+        text.split("\n")[0]
+        for text in ours.locator("figcaption span:first-child").all_inner_texts()
+    ] == ["x", "y"]
+    first = ours.locator("figure.card").first
+    assert first.get_attribute("data-same") == "yes"
+    assert first.locator("path.mean").count() == 1
+    assert page.evaluate("view.zoom.value") == [2, 5]
+
+
+def test_first_values_that_dwarf_the_rest_are_cut_off_and_shown_on_request(show, tmp_path):
+    data = {
+        **{"title": "t", "subtitle": "", "badge": None, "groups": [{}], "table": [], "finals": []},
+        "frames": [*range(1, 21)],
+        "sections": [
+            {
+                "title": "S",
+                "text": "",
+                "folded": False,
+                "charts": [
+                    {
+                        "title": "loss",
+                        "unit": "loss",
+                        "kind": "lines",
+                        "settled": 1,
+                        "lines": [
+                            {
+                                "label": "a",
+                                "tone": 0,
+                                "mean": [900.0, *(1.0 + 0.1 * (i % 2) for i in range(19))],
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "page.html"
+    file.write_text(page_of(REPORT, data), encoding="utf-8")
+    page = show(file).page
+    assert page.text_content("text.note") == "first values, up to 900, are cut off"
+    assert float(page.locator("text.left").last.text_content()) < 2
+    page.get_by_role("button", name="first values").click()
+    assert page.locator("text.note").count() == 0
+    assert float(page.locator("text.left").last.text_content()) >= 500
+
+
+def test_a_chart_is_saved_as_a_picture_of_its_own(show, report):
+    page = show(report).page
+    with page.expect_download() as downloaded:
+        card(page, "success").get_by_role("button", name="SVG").click()
+    assert downloaded.value.suggested_filename == "success.svg"
+    picture = ElementTree.parse(downloaded.value.path()).getroot()
+    texts = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"success", "share of episodes", "frames", "hmasd", "mappo, training"} <= {*texts}
+    lines = [node.get("stroke") for node in picture.iter("{http://www.w3.org/2000/svg}path")]
+    assert "rgb(23, 105, 194)" in lines, "the light theme, whatever the page shows"
 
 
 def test_shares_fill_the_chart(show, report):
@@ -82,7 +231,7 @@ def test_tables_have_means_and_runs(show, report):
         "hmasd",
         "alice_and_bob",
         "success",
-        "0.92 ± 0.01",
+        "0.92 (0.895..0.945)",  # 4.303 x 0.01 / sqrt(3) = 0.0248
         "0.91  0.92  0.93",
     ]
     runs = page.locator("table.runs tbody tr").all_inner_texts()

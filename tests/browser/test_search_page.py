@@ -33,7 +33,7 @@ def test_every_plot_has_its_trials(show, search_page, phone):
         *("Train with the best options", "History", "Options", "Trials")
     ]
     for title in ("win by trial, and the best so far", "agent.num_epochs"):
-        card = page.locator("figure.card", has=page.locator(f"figcaption:text-is('{title}')"))
+        card = page.locator("figure.card", has=page.locator(f"figcaption span:text-is('{title}')"))
         assert card.locator("circle.trial").count() == 6
     assert page.locator("table.runs tbody tr").count() == 6
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

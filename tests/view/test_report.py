@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from navrl.view.report import Axis, Run, axis, band, curve, report
+from navrl.view.curves import Axis, axis, band, curve, settled
+from navrl.view.report import Run, report
 
 
 def rows(*values, metric="episode/win", every=10):
@@ -37,7 +38,29 @@ def test_a_step_is_the_mean_of_what_is_known_in_it():
 def test_a_band_by_hand():
     found = band([[1.0, None, 4.0], [3.0, None, None], [5.0, 2.0, 6.0]])
     assert found.mean == [3.0, 2.0, 5.0]
-    assert found.deviation == [2.0, None, 1.4142]  # 2 = sqrt((4 + 0 + 4) / 2)
+    # Deviations 2 = sqrt((4 + 0 + 4) / 2) and sqrt(2); Student's t is 4.3027 of 3 runs, 12.706 of 2.
+    assert found.low == [pytest.approx(3.0 - 4.3027 * 2.0 / 3**0.5, rel=1e-4), None, -7.7062]
+    assert found.high == [pytest.approx(3.0 + 4.3027 * 2.0 / 3**0.5, rel=1e-4), None, 17.706]
+    one = band([[0.9]])
+    assert (one.mean, one.low, one.high) == ([0.9], [None], [None])
+    share = band([[0.9], [0.8]], share=True)
+    assert (share.low, share.high) == ([pytest.approx(0.85 - 12.706 * 0.05, rel=1e-4)], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [
+        ([900.0, *[1.0, 2.0] * 10], 1),
+        ([-900.0, 700.0, *[1.0, 2.0] * 10], 2),
+        ([None, None, 900.0, *[1.0, 2.0] * 10], 3),
+        ([2.0 + 0.1 * i for i in range(20)], 0),  # a slow climb
+        ([*[1.0, 2.0] * 10, 900.0], 0),  # the end is never cut off
+        ([900.0, *[1.0] * 20], 0),  # beside a constant there is nothing to be seen
+        ([900.0, 1.0, 2.0], 0),  # too few to know
+    ],
+)
+def test_first_values_that_dwarf_the_rest_do_not_count_for_an_axis(values, first):
+    assert settled([values]) == first
 
 
 def run(name, metrics, *, label="game", seed=0, summary=None):
@@ -58,14 +81,15 @@ def test_every_metric_is_in_one_chart():
         *("sync/replay_error", "loss/policy", "time/fps", "time/collect", "memory/rss_mb"),
         *("high/loss/explained_variance", "curriculum/stage", "league/size"),
     )
-    bounds = ("episode/win_low", "eval/win_high")
+    bounds = ("episode/win_low", "episode/win_high")
     found = sections(run("a", dict.fromkeys((*names, *bounds, "episode/count"), 1.0)))
     lines = [
         line for charts in found.values() for chart in charts.values() for line in chart["lines"]
     ]
     assert len(lines) == len(names)
     assert [*found["Learning"]] == ["win", "return", "draw"]
-    assert [line["dashed"] for line in found["Learning"]["win"]["lines"]] == [False, True]
+    assert [line["pale"] for line in found["Learning"]["win"]["lines"]] == [False, True]
+    assert [line.get("low") for line in found["Learning"]["win"]["lines"]] == [None, [1.0, 1.0]]
     assert [*found["Everything else"]] == ["curriculum/stage", "league/size"]
     assert found["Skills"]["skills of the team, share of decisions"]["kind"] == "stack"
 
@@ -76,13 +100,19 @@ def test_an_env_without_skills_has_no_section_of_them():
 
 
 def test_groups_are_lines_and_seeds_are_bands():
-    runs = [run(str(i), {"episode/win": float(i), "reward/hit": 1.0}) for i in (1, 2, 3)]
-    runs.append(run("4", {"episode/win": 9.0, "reward/miss": 1.0}, label="other"))
+    runs = [run(str(i), {"episode/return": float(i), "reward/hit": 1.0}) for i in (1, 2, 3)]
+    runs.append(run("4", {"episode/return": 9.0, "reward/miss": 1.0}, label="other"))
     found = sections(*runs)
-    game, other = found["Learning"]["win"]["lines"]
-    assert (game["label"], game["mean"], game["deviation"]) == ("game", [2.0, 2.0], [1.0, 1.0])
+    game, other = found["Learning"]["return"]["lines"]
+    half = pytest.approx(4.3027 / 3**0.5, rel=1e-4)  # of Student's interval of three runs
+    assert (game["label"], game["mean"]) == ("game", [2.0, 2.0])
+    assert ([2.0 - low for low in game["low"]], [high - 2.0 for high in game["high"]]) == (
+        [half, half],
+        [half, half],
+    )
     assert game["each"] == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
-    assert (other["label"], other["deviation"]) == ("other", [None, None])
+    assert other["label"] == "other"
+    assert "low" not in other
     assert "each" not in other
     assert other["tone"] != game["tone"]
     assert [*found["Reward"]] == ["game: by term, of an episode", "other: by term, of an episode"]
@@ -96,7 +126,8 @@ def test_final_evaluations_over_seeds():
     (final,) = report(runs, title="t", subtitle="s")["finals"]
     assert (final["where"], final["what"], final["values"]) == ("crank", "win", [0.4, 0.8])
     assert final["mean"] == 0.6
-    assert final["deviation"] == pytest.approx(0.2 * math.sqrt(2.0), rel=1e-4)
+    # 0.2828 / sqrt(2) x 12.706 is more than a share can have.
+    assert (final["low"], final["high"]) == (0.0, 1.0)
 
 
 def test_a_row_of_the_table_of_runs():

@@ -7,7 +7,7 @@ const NUMBER = POPULATION.generations[0].length;
 
 /** A member's colour, by its number. */
 function toneOfMember(number) {
-  return number === POPULATION.line[POPULATION.line.length - 1] ? TONE_OF.best : toneOf([0, 1, 2, 4, 5, 6, 7, 8, 9][number % 9]);
+  return number === POPULATION.line[POPULATION.line.length - 1] ? TONE_OF.best : lineColour([0, 1, 2, 4, 5, 6, 7, 8, 9][number % 9]);
 }
 
 function isInLine(generation, member) {
@@ -25,7 +25,7 @@ function textOf(generation, member) {
 }
 
 /** Every member by generation, joined to the one whose weights it has; `read` is the value, null if unknown. */
-function byGeneration(title, up, read) {
+function byGeneration(title, unit, up, read) {
   const lines = [];
   const best = [];
   const points = [];
@@ -33,26 +33,25 @@ function byGeneration(title, up, read) {
     const value = read(member);
     if (value === null) return;
     const generation = index + 1;
-    points.push({ x: generation, y: value, tone: toneOfMember(member.number), hollow: !isInLine(generation, member), text: textOf(generation, member) });
+    points.push({ x: generation, y: value, colour: toneOfMember(member.number), hollow: !isInLine(generation, member), text: textOf(generation, member) });
     const before = index ? read(POPULATION.generations[index - 1][member.parent]) : null;
     if (before === null) return;
     const ends = [[index, before], [generation, value]];
-    if (isInLine(generation, member)) best.push({ points: ends, colour: TONE_OF.best, width: 2.4 });
-    else lines.push({ points: ends, colour: tint(toneOfMember(member.parent), 0.55), width: 1.1 });
+    if (isInLine(generation, member)) best.push(lineThrough(ends, TONE_OF.best, 2.4));
+    else lines.push(lineThrough(ends, fainter(toneOfMember(member.parent)), 1.1));
   }));
   const choices = POPULATION.generations.map((_, index) => index + 1);
-  const across = LAST > 8 ? { low: 1, high: LAST } : { choices };
-  return { title, across, up, lines: [...lines, ...best], points };
+  const across = { label: "generation", ...(LAST > 8 ? { low: 1, high: LAST } : { choices }) };
+  return { title, unit, across, up, lines: [...lines, ...best], points };
 }
 
 function scores() {
-  const known = POPULATION.generations.flat().map((member) => member.score).filter((score) => score !== null);
-  return byGeneration(`${POPULATION.objective} by generation`, around(known), (member) => member.score);
+  return byGeneration(`${POPULATION.objective} by generation`, POPULATION.objective, null, (member) => member.score);
 }
 
 function option(dimension) {
   const read = (member) => (dimension.choices ? member.params[dimension.name] : Number(member.params[dimension.name]));
-  return byGeneration(dimension.name, dimension, read);
+  return byGeneration(dimension.name, "", dimension, read);
 }
 
 /** A table of members, the last generation first. */
@@ -83,7 +82,6 @@ function start() {
   main.append(section("Options", "", made("div", "cards", ...POPULATION.dimensions.map((dimension) => card(option(dimension))))));
   const all = POPULATION.generations.flatMap((members, index) => members.map((member) => [index + 1, member])).reverse();
   main.append(section("Lineage", "", membersTable(all)));
-  drawWithin(main);
 }
 
 start();

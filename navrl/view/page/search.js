@@ -18,7 +18,7 @@ function textOf(trial) {
 
 function pointsOf(trials, x) {
   return trials.map((trial) => (
-    { x: x(trial), y: trial.score, tone: toneOfTrial(trial), hollow: trial.state === "pruned", text: textOf(trial) }
+    { x: x(trial), y: trial.score, colour: toneOfTrial(trial), hollow: trial.state === "pruned", text: textOf(trial) }
   ));
 }
 
@@ -34,9 +34,9 @@ function history() {
   if (line.length) line.push([last, best]);
   return {
     title: `${SEARCH.objective} by trial, and the best so far`,
-    across: { low: 0, high: last },
-    up: around(ENDED.map((trial) => trial.score)),
-    lines: [{ points: line, colour: TONE_OF.best, width: 1.6 }],
+    unit: SEARCH.objective,
+    across: { label: "trial", low: 0, high: last },
+    lines: [lineThrough(line, TONE_OF.best, 1.6)],
     points: pointsOf(ENDED, (trial) => trial.number),
   };
 }
@@ -46,15 +46,15 @@ function curves() {
   const values = SEARCH.trials.map((trial) => ({ trial, points: trial.values.filter(([, value]) => value !== null) }));
   const all = values.flatMap(({ points }) => points);
   return {
-    title: `${SEARCH.objective} while training, by tenth of a training`,
-    across: { low: 0, high: all.reduce((most, [step]) => Math.max(most, step), SEARCH.reports) },
-    up: around(all.map(([, value]) => value)),
+    title: `${SEARCH.objective} while training`,
+    unit: SEARCH.objective,
+    across: { label: "tenth of a training", low: 0, high: all.reduce((most, [step]) => Math.max(most, step), SEARCH.reports) },
     lines: values.map(({ trial, points }) => (
-      { points, colour: tint(toneOfTrial(trial), trial.number === SEARCH.best ? 1 : 0.5), width: trial.number === SEARCH.best ? 2.2 : 1.1 }
+      trial.number === SEARCH.best ? lineThrough(points, toneOfTrial(trial), 2.2) : lineThrough(points, fainter(toneOfTrial(trial)), 1.1)
     )),
     points: values.filter(({ points }) => points.length).map(({ trial, points }) => {
       const [x, y] = points[points.length - 1];
-      return { x, y, tone: toneOfTrial(trial), hollow: trial.state === "pruned", text: textOf({ ...trial, score: trial.score ?? y }) };
+      return { x, y, colour: toneOfTrial(trial), hollow: trial.state === "pruned", text: textOf({ ...trial, score: trial.score ?? y }) };
     }),
   };
 }
@@ -65,9 +65,9 @@ function costs() {
   const front = known.filter((trial) => SEARCH.front.includes(trial.number)).sort((a, b) => a.cpu - b.cpu);
   return {
     title: SEARCH.front.length ? `${SEARCH.objective} by CPU seconds; the line joins what no other trial beats` : `${SEARCH.objective} by CPU seconds`,
-    across: around(known.map((trial) => trial.cpu)),
-    up: around(known.map((trial) => trial.score)),
-    lines: [{ points: front.map((trial) => [trial.cpu, trial.score]), colour: TONE_OF.best, width: 1.6 }],
+    unit: SEARCH.objective,
+    across: { label: "CPU seconds", ...around(known.map((trial) => trial.cpu)) },
+    lines: [lineThrough(front.map((trial) => [trial.cpu, trial.score]), TONE_OF.best, 1.6)],
     points: pointsOf(known, (trial) => trial.cpu),
   };
 }
@@ -78,9 +78,8 @@ function slice(dimension) {
   const read = (trial) => (dimension.choices ? trial.params[dimension.name] : Number(trial.params[dimension.name]));
   return {
     title: dimension.name,
-    across: dimension,
-    up: around(ENDED.map((trial) => trial.score)),
-    lines: [],
+    unit: SEARCH.objective,
+    across: { label: dimension.name, ...dimension },
     points: pointsOf(known, read),
   };
 }
@@ -126,7 +125,6 @@ function start() {
   }
   main.append(section("Options", "", made("div", "cards", ...SEARCH.dimensions.map((dimension) => card(slice(dimension))))));
   main.append(section("Trials", "", trialsTable()));
-  drawWithin(main);
 }
 
 start();

@@ -14,6 +14,15 @@ const THEME = {
   font: 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif',
 };
 
+/* The other theme of the pages that have one. */
+const LIGHT = {
+  background: "#f6f8fa",
+  grid: "#5b6b7d",
+  text: "#17212c",
+  muted: "#5d6b7b",
+  tones: ["#1769c2", "#d1531b", "#178a5c", "#a87500", "#c2317f", "#7048c8", "#5a6b7c", "#0e8ba0", "#76850f", "#b05050"],
+};
+
 /** A colour "#rrggbb" with an opacity. */
 function tint(colour, opacity) {
   const value = parseInt(colour.slice(1), 16);

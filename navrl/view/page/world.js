@@ -2,16 +2,7 @@
 /* A recorded episode of any world as a scene for the player: its picture, and numbers over time. */
 
 const DARK = { ...THEME, danger: "#ff5d73", obstacle: "#6f869c" };
-const LIGHT = {
-  ...DARK,
-  background: "#f6f8fa",
-  grid: "#5b6b7d",
-  text: "#17212c",
-  muted: "#5d6b7b",
-  danger: "#d0263f",
-  obstacle: "#8494a5",
-  tones: ["#1769c2", "#d1531b", "#178a5c", "#a87500", "#c2317f", "#7048c8", "#5a6b7c", "#0e8ba0", "#76850f", "#b05050"],
-};
+const BRIGHT = { ...DARK, ...LIGHT, danger: "#d0263f", obstacle: "#8494a5" };
 const STEPS = {
   unit: "step",
   speeds: [1, 2, 5, 10, 20, 50, 100, 200],
@@ -51,7 +42,7 @@ class WorldScene {
   followTheme() {
     const light = window.matchMedia("(prefers-color-scheme: light)");
     const follow = () => {
-      Object.assign(THEME, light.matches ? LIGHT : DARK);
+      Object.assign(THEME, light.matches ? BRIGHT : DARK);
       this.writeSigns();
       this.redraw();
     };
