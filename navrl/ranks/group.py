@@ -100,13 +100,16 @@ class RankGroup(Ranks):
         """Return the sum over all shards, in their order, of tensors that every rank has for its own."""
         if self.size > MOST_IN_ORDER:
             return self.all_reduce(_in_order(own))
+        if self._memory is not None and own[0].device.type == "cpu":
+            with lost_ranks():
+                return self._memory.sum(own)
         return _in_order(self._all_gather(torch.stack(tuple(own))).flatten(0, 1).unbind())
 
     def all_reduce(self, part: Tensor) -> Tensor:
         """Return the sum over all ranks; each has zeros where another one has numbers."""
         with lost_ranks():
             if self._memory is not None and part.device.type == "cpu":
-                return self._memory.all_gather(part).sum(0)
+                return self._memory.sum([part.reshape(-1)]).view_as(part)
             dist.all_reduce(part)
         return part
 

@@ -55,21 +55,36 @@ class SharedMemory:
         whole = torch.empty(self.size, len(sent), dtype=torch.uint8)
         for start in range(0, len(sent), _PLACE_BYTES):
             piece = sent[start : start + _PLACE_BYTES]
-            whole[:, start : start + len(piece)] = self._piece(piece)
+            whole[:, start : start + len(piece)] = self._exchange([piece])
         return whole.view(own.dtype).view(self.size, *own.shape)
 
-    def _piece(self, piece: Tensor) -> Tensor:
-        """Return the pieces of all ranks, where they stay until the next call but one."""
+    def sum(self, own: Sequence[Tensor]) -> Tensor:
+        """Return the sum of the rows (n,) of all ranks, in their order, read where they were written."""
+        total = torch.empty_like(own[0])
+        most = _PLACE_BYTES // len(own) // total.element_size()
+        for start in range(0, len(total), most):
+            parts = [row[start : start + most].view(torch.uint8) for row in own]
+            places = self._exchange(parts).view(total.dtype)
+            first, *others = (row for place in places for row in place.view(len(own), -1))
+            piece = total[start : start + most]
+            torch.add(first, others[0], out=piece)
+            for row in others[1:]:
+                piece += row
+        return total
+
+    def _exchange(self, parts: Sequence[Tensor]) -> Tensor:
+        """Return the bytes of all ranks, where they stay until the next exchange but one."""
         self._done += 1
-        places = self._places[self._done % 2, :, : len(piece)]
-        places[self.rank] = piece
+        length = sum(map(len, parts))
+        places = self._places[self._done % 2, :, :length]
+        torch.cat(tuple(parts), out=places[self.rank])
         lengths = self._lengths[self._done % 2]
-        lengths[self.rank] = len(piece)
-        self._counts[self.rank] = self._done  # after the piece: x86 keeps the order of writes
+        lengths[self.rank] = length
+        self._counts[self.rank] = self._done  # after the bytes: x86 keeps the order of writes
         if self._counts.min() < self._done:
             self._wait()
-        if (lengths != len(piece)).any():
-            raise RuntimeError("ranks are out of step: they gather different things")
+        if (lengths != length).any():
+            raise RuntimeError("ranks are out of step: they exchange different things")
         return places
 
     def _wait(self) -> None:
