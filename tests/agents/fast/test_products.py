@@ -76,6 +76,7 @@ def test_gradients_come_from_sums_and_biases_from_views():
     torch.testing.assert_close(layer.weight.grad, wanted[1].float(), rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.commands
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_compiled_step_makes_the_gradients_of_an_eager_one(outputs):

@@ -117,6 +117,7 @@ def test_policy_samples_unless_play_is_deterministic(make_agent):
         assert len(policy(frames.clone())["action"].unique(dim=0)) == 1
 
 
+@pytest.mark.commands
 def test_a_compiled_policy_samples_what_it_would_eager(make_agent):
     _sample_alike(*_compiled_and_eager(make_agent))
 
