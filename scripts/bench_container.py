@@ -20,6 +20,7 @@ from torch import Tensor
 
 from navrl.config.compose import build, compose
 from navrl.storage import container
+from navrl.storage.header import read_header
 from navrl.storage.rollout_format import pack
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from navrl.storage.tree import flatten
@@ -161,7 +162,7 @@ def same_bits(left: Tensor, right: Tensor) -> bool:
 
 def print_tensors(path: Path) -> None:
     """Print the coding of each tensor, and its share."""
-    for row in container.read_header(path).rows:
+    for row in read_header(path).rows:
         how = " ".join(filter(None, (row.codec, row.filter, row.axis and "time last")))
         share = row.stored_bytes / max(row.raw_bytes, 1)
         print(f"    {row.name:<30}{row.raw_bytes / 1e6:8.2f} MB  {share:7.3f}  {how}")

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from navrl.storage.checkpoint import checkpoint_files, verify_or_warn
+from navrl.storage.checkpoint import verify_or_warn
+from navrl.storage.info import checkpoint_files
 
 _OPERATIONS = ("open", "write", "fsync", "replace")
 _ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)

@@ -30,14 +30,14 @@ from tensordict import TensorDict
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
 from navrl.storage.codec import CODECS, FILTERS
-from navrl.storage.header import DTYPES, CorruptFile
+from navrl.storage.header import ITEM_BYTES, CorruptFile
 from navrl.storage.rollouts import RolloutStorage, load_rollout
 from timing import parser
 
 MAX_BYTES = 4 << 20  # that the reader accepts
 MAX_GROWTH_BYTES = 64 << 20  # of the process while it reads
 MAX_SECONDS = 1.0
-WORDS = [*DTYPES, *CODECS, *FILTERS, "", "zstd", "\ud800", "0" * 64]
+WORDS = [*ITEM_BYTES, *CODECS, *FILTERS, "", "zstd", "\ud800", "0" * 64]
 NUMBERS = [0, 1, 2, 3, 5, 8, 63, 64, 4096, 2**20, 2**31, 2**32, 2**53, 2**62, 2**63, 2**64, 10**30]
 OTHERS = [None, True, False, [], {}, [[]], -1, 1.5, 1e300, [0] * 40]
 
@@ -214,7 +214,7 @@ def change_row(table: Any, dice: random.Random) -> None:
     if place == 7:
         change_json(row[7], dice)
         return
-    known = {1: list(DTYPES), 3: list(CODECS), 4: list(FILTERS)}
+    known = {1: list(ITEM_BYTES), 3: list(CODECS), 4: list(FILTERS)}
     other = dice.choice(table)
     row[place] = (
         dice.choice(known[place])
@@ -262,7 +262,7 @@ def sign_blocks(header: dict[str, Any], payload: bytes) -> int:
     try:
         for _, dtype, shape, *_, stored in header["t"]:
             end += -end % 64
-            decoded += DTYPES[dtype].itemsize * math.prod(map(int, shape))
+            decoded += ITEM_BYTES[dtype] * math.prod(map(int, shape))
             for block in stored:
                 length = int(block[0])
                 block[1] = hashlib.sha256(payload[end : end + length]).hexdigest()

@@ -14,9 +14,10 @@ from navrl.config.checks import ConfigError
 from navrl.config.stored import parse_yaml
 from navrl.loggers.jsonl import numbers, read_iterations
 from navrl.run.status import read_status
-from navrl.storage.checkpoint import checkpoint_files, verify_or_warn
+from navrl.storage.checkpoint import verify_or_warn
 from navrl.storage.files import read_json, read_text
 from navrl.storage.find import OUTPUTS, find_place
+from navrl.storage.info import checkpoint_files
 
 
 class Checkpoint(NamedTuple):

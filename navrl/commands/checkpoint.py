@@ -14,20 +14,12 @@ from navrl.config.checks import ConfigError, printable, require_writable
 from navrl.config.command import run_plain
 from navrl.config.command_line import Action, add_actions, columns, command_parser, show
 from navrl.loggers.format import size as size_text
-from navrl.storage.checkpoint import (
-    BEST,
-    LATEST,
-    CheckpointInfo,
-    check_policy_state,
-    checkpoint_files,
-    load,
-    verify,
-    write_state,
-)
+from navrl.storage.checkpoint import check_policy_state, load, verify, write_state
 from navrl.storage.compare import Difference, describe, differing, leaves
 from navrl.storage.files import read_json
 from navrl.storage.find import OUTPUTS, find, find_files
 from navrl.storage.header import CorruptFile
+from navrl.storage.info import BEST, LATEST, CheckpointInfo, checkpoint_files
 
 _EXAMPLES = """  navrl checkpoint ls latest                     the checkpoints of the newest run
   navrl checkpoint show latest --depth 2         the contents of the newest one

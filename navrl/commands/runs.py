@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from navrl.commands.checkpoint import entries
 from navrl.commands.runs_compare import add_compare, compare, separated
 from navrl.commands.runs_remove import (
     add_archive,
@@ -31,8 +30,8 @@ from navrl.run.notes import change_tags, write_note
 from navrl.run.requests import REQUESTS, request
 from navrl.run.run_filters import FACTS, fact, require_known, select_runs
 from navrl.run.stored_runs import StoredRun, read_description
-from navrl.storage.checkpoint import LATEST, checkpoint_files
 from navrl.storage.files import read_json, to_json
+from navrl.storage.info import LATEST, checkpoint_files
 
 _EXAMPLES = """  navrl runs ls                              the runs below outputs and multirun, newest first
   navrl runs ls env=combat 'objective>0.9' --sort objective
@@ -345,6 +344,8 @@ def _checkpoints(path: Path) -> str:
     folder = path / "checkpoints"
     if folder.is_symlink() or not folder.is_dir() or not checkpoint_files(folder):
         return "  none\n"
+    from navrl.commands.checkpoint import entries  # and with it torch, which takes seconds
+
     rows = []
     for entry in entries(str(path.absolute())):
         facts = entry.facts

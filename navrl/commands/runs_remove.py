@@ -20,8 +20,8 @@ from navrl.run.removal import (
     require_removable,
 )
 from navrl.run.stored_runs import is_run_folder
-from navrl.storage.checkpoint import BEST, LATEST
 from navrl.storage.find import OUTPUTS, ZOO, find_place
+from navrl.storage.info import BEST, LATEST
 
 # ---- which run is meant ----
 

@@ -29,10 +29,10 @@ from navrl.run.device import pick_device, prepare_process
 from navrl.run.policies import scripted_option
 from navrl.selfplay.payoff import Payoff
 from navrl.selfplay.ratings import Rating, bradley_terry
-from navrl.storage.checkpoint import BEST, LATEST
 from navrl.storage.files import to_json as json_text
 from navrl.storage.files import write_atomically
 from navrl.storage.find import OUTPUTS, ZOO, CheckpointNotFound, find
+from navrl.storage.info import BEST, LATEST
 from navrl.view.matrix import svg
 
 _SETTINGS = {

@@ -21,6 +21,8 @@ MOST_CHARACTERS = 10_000  # of one text; Python reads a number in the square of 
 MOST_YAML = 128 << 10  # characters of a file; a configuration takes some 20,000
 _REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)\}")
 _SHOWN = 80
+# Eight times as fast where PyYAML was built with libyaml, as its wheels are.
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NO_RESOLVER = (
     "expected no resolver such as ${oc.env:...}, and ${ only in a reference such as ${env.name}, because "
     "somebody else may have written it"
@@ -173,7 +175,8 @@ def parse_yaml(text: str, path: Path) -> Any:
     if len(text) > MOST_YAML:
         raise _unusable(path, f"{len(text):,} characters")
     try:
-        return _Loader(text, path).get_single_data()
+        _check_events(text, path)
+        return yaml.load(text, _LOADER)
     except ConfigError:
         raise
     except (yaml.YAMLError, ValueError) as error:
@@ -192,31 +195,27 @@ def _unusable(path: Path, found: str) -> ConfigError:
     return ConfigError(f"{path} holds {found}; expected what navrl wrote; choose another run")
 
 
-class _Loader(yaml.SafeLoader):
-    """Builds plain data of a bounded size without aliases, anchors and tags, which navrl does not write."""
+def _check_events(text: str, path: Path) -> None:
+    """Raise ConfigError about aliases, anchors and tags, which navrl does not write, and too much data."""
+    levels = values = 0
+    for event in yaml.parse(text, _LOADER):
+        if isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1
+        elif isinstance(event, yaml.NodeEvent):
+            values += 1
+            levels += isinstance(event, yaml.CollectionStartEvent)
+            reason = _refusal(event, levels, values)
+            if reason:
+                raise _unusable(path, reason)
 
-    def __init__(self, text: str, path: Path) -> None:
-        super().__init__(text)
-        self._path, self._levels, self._values = path, 0, 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose one node, and those inside it."""
-        self._levels += 1
-        self._values += 1
-        reason = self._refusal(self.peek_event())
-        if reason:
-            raise _unusable(self._path, reason)
-        node = super().compose_node(parent, index)
-        self._levels -= 1
-        return node
-
-    def _refusal(self, event: Any) -> str:
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            return "an alias"
-        if event.tag is not None:
-            return "a tag"
-        if isinstance(event, yaml.ScalarEvent) and len(event.value) > MOST_CHARACTERS:
-            return f"a text of {len(event.value):,} characters"
-        if self._levels > MOST_LEVELS:
-            return f"more than {MOST_LEVELS} levels"
-        return f"more than {MOST_VALUES:,} values" if self._values > MOST_VALUES else ""
+def _refusal(event: Any, levels: int, values: int) -> str:
+    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        return "an alias"
+    if event.tag is not None:
+        return "a tag"
+    if isinstance(event, yaml.ScalarEvent) and len(event.value) > MOST_CHARACTERS:
+        return f"a text of {len(event.value):,} characters"
+    if levels >= MOST_LEVELS:
+        return f"more than {MOST_LEVELS} levels"
+    return f"more than {MOST_VALUES:,} values" if values > MOST_VALUES else ""

@@ -152,12 +152,14 @@ def read_last(path: Path) -> dict[str, float]:
             rows = [row for _, line in _lines(file) if (row := _parse(line)) is not None]
             if rows or part >= size:
                 break
-    found: dict[str, float] = {}
-    for row in rows:
-        known = {key: value for key, value in numbers(row).items() if not math.isnan(value)}
-        frames = max(row["frames"], found.get("frames", 0))  # of late metrics they are fewer
-        found |= {**known, "frames": frames}
-    return found
+    newest: dict[str, Any] = {}
+    for row in reversed(rows):
+        newest |= {
+            key: value for key, value in row.items() if value is not None and key not in newest
+        }
+    found = {key: value for key, value in numbers(newest).items() if not math.isnan(value)}
+    frames = max((row["frames"] for row in rows), default=0)  # of late metrics they are fewer
+    return {**found, "frames": frames} if rows else {}
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _EXACT_DEGREES = 200  # beyond this the expansion around the normal is exact to seven digits
 
@@ -47,6 +47,8 @@ def mean_interval(values: Tensor | Sequence[float], confidence: float = 0.95) ->
     """Mean of a continuous metric with Student's t interval; infinite below two samples."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence = {confidence} must lie strictly between 0 and 1")
+    import torch  # takes seconds, which what only lists runs does not have
+
     sample = torch.as_tensor(values, dtype=torch.float64).flatten()
     n = sample.numel()
     if n == 0:

@@ -29,9 +29,10 @@ from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
 from navrl.run.status import has_finished
 from navrl.run.stored_files import Repeated, files_read, repeated, require_typed
-from navrl.storage.checkpoint import check_policy_state, checkpoint_files, load
+from navrl.storage.checkpoint import check_policy_state, load
 from navrl.storage.files import parse_json, read_text
 from navrl.storage.find import OUTPUTS, find
+from navrl.storage.info import checkpoint_files
 from navrl.storage.schema import (
     ANYTHING,
     TENSOR,

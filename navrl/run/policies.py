@@ -28,8 +28,9 @@ from navrl.run.episodes import play, summarise
 from navrl.run.evaluation import evaluation_config
 from navrl.run.intervals import Interval
 from navrl.run.stored_files import files_read, files_typed, repeated, require_typed
-from navrl.storage.checkpoint import BEST, LATEST, load_policy_state
+from navrl.storage.checkpoint import load_policy_state
 from navrl.storage.find import OUTPUTS, find, is_shipped
+from navrl.storage.info import BEST, LATEST
 
 SCRIPTED = "scripted:"
 _CHECKPOINT = "opponent.checkpoint"

@@ -17,8 +17,8 @@ from navrl.config.checks import ConfigError
 from navrl.config.compose import group_option, groups_and_values, to_plain
 from navrl.config.quoting import override, shell_line
 from navrl.config.stored import LOCAL
-from navrl.storage.checkpoint import BEST, LATEST
 from navrl.storage.find import OUTPUTS, is_shipped
+from navrl.storage.info import BEST, LATEST
 
 
 class Repeated(NamedTuple):

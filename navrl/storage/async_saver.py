@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import require_choice, require_whole
-from navrl.storage.checkpoint import FlatState, checkpoint_name, flatten_state
+from navrl.storage.checkpoint import FlatState, flatten_state
+from navrl.storage.info import checkpoint_name
 from navrl.storage.saver import CheckpointSaver, SaveFailed, SaverOptions
 
 WHEN_FULL = ("wait", "drop_oldest", "fail")

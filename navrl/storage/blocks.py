@@ -25,7 +25,7 @@ from navrl.storage.codec import (
     decompress,
     undo_filter,
 )
-from navrl.storage.header import DTYPES, MAX_BLOCK_BYTES, MAX_DIMENSIONS, Block, Row
+from navrl.storage.header import ITEM_BYTES, MAX_BLOCK_BYTES, MAX_DIMENSIONS, Block, Row
 
 BLOCK_BYTES = 1 << 20  # fits the second-level cache with its filtered and compressed copies
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -231,9 +231,9 @@ def in_threads(
 
 def _check_storable(name: str, dtype: str, tensor: Tensor) -> None:
     storable = tensor.layout is torch.strided and not tensor.is_meta
-    if not storable or dtype not in DTYPES or tensor.dim() > MAX_DIMENSIONS:
+    if not storable or dtype not in ITEM_BYTES or tensor.dim() > MAX_DIMENSIONS:
         raise TypeError(
             f"tensor {name!r} cannot be stored: it is {tensor.layout} {tensor.dtype} with "
             f"{tensor.dim()} dimensions on {tensor.device.type}; expected a dense one of at most "
-            f"{MAX_DIMENSIONS} dimensions and dtype {', '.join(DTYPES)}"
+            f"{MAX_DIMENSIONS} dimensions and dtype {', '.join(ITEM_BYTES)}"
         )

@@ -6,7 +6,6 @@ Nothing here trusts them: resuming looks at the checkpoints themselves.
 
 import json
 import math
-import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,8 @@ from torch import Tensor
 
 from navrl.storage import container, tree
 from navrl.storage.files import write_atomically
-from navrl.storage.header import CorruptFile, ForeignFile, is_count
+from navrl.storage.header import CorruptFile
+from navrl.storage.info import KIND, CheckpointInfo, facts_of, frames_of
 from navrl.storage.schema import (
     ANYTHING,
     TENSOR,
@@ -30,25 +30,6 @@ from navrl.storage.schema import (
     text,
     whole,
 )
-
-LATEST = "latest"
-BEST = "best"
-_KIND = "checkpoint"
-_STEP = re.compile(r"step_(\d{12,18})\.ckpt")
-
-
-class CheckpointInfo(NamedTuple):
-    """The facts about an intact checkpoint besides its state."""
-
-    frames: int
-    stage: int  # of the curriculum, in which the score was made
-    score: float | None
-    sha256: str
-
-    @property
-    def rank(self) -> tuple[int, float] | None:
-        """The order of `best`: any score is better than those of an earlier stage, which is easier."""
-        return None if self.score is None else (self.stage, self.score)
 
 
 class FlatState(NamedTuple):
@@ -75,7 +56,7 @@ def write_flat(
 ) -> CheckpointInfo:
     """Write one checkpoint atomically and durably."""
     tensors, skeleton, frames, stage, score = flat
-    meta = {"kind": _KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
+    meta = {"kind": KIND, "frames": frames, "stage": stage, "score": score, "tree": skeleton}
     sha256 = container.write(path, tensors, meta, compress=compress, threads=threads)
     return CheckpointInfo(frames, stage, score, sha256)
 
@@ -141,14 +122,7 @@ def _read(
     path: Path, threads: int | None = None, max_bytes: int | None = None
 ) -> tuple[dict[str, Any], int, int, float | None]:
     tensors, meta = container.read(path, max_bytes, threads=threads)
-    if meta.get("kind") != _KIND:
-        raise ForeignFile(path, f"is of kind {meta.get('kind')!r:.40}; expected '{_KIND}'")
-    frames, stage, score = meta.get("frames"), meta.get("stage", 0), meta.get("score")
-    scored = score is None or (type(score) is float and math.isfinite(score))  # JSON's 1e999 is inf
-    if not is_count(frames) or not is_count(stage) or not scored:
-        raise CorruptFile(
-            path, "header", "frames and stage must be counts and score a finite float or null"
-        )
+    frames, stage, score = facts_of(path, meta)
     try:
         state = tree.unflatten(tensors, meta.get("tree"))
     except ValueError as error:
@@ -156,27 +130,6 @@ def _read(
     if not isinstance(state, dict):
         raise CorruptFile(path, "header", "the tree is not a dict")
     return state, frames, stage, score
-
-
-def checkpoint_name(frames: int) -> str:
-    """Return the file name of the checkpoint taken after that many frames."""
-    if not 0 <= frames < 10**18:
-        raise ValueError(f"frames = {frames} must be between 0 and 10^18")
-    return f"step_{frames:012d}.ckpt"
-
-
-def frames_of(name: str) -> int:
-    """Return the frames in the name of a checkpoint."""
-    match = _STEP.fullmatch(name)
-    if match is None:
-        raise ValueError(f"{name!r} is not a checkpoint name like {checkpoint_name(0)!r}")
-    return int(match[1])
-
-
-def checkpoint_files(directory: Path) -> list[Path]:
-    """Return all checkpoint files of a directory, most frames first, intact or not."""
-    found = [path for path in directory.iterdir() if _STEP.fullmatch(path.name)]
-    return sorted(found, key=lambda path: frames_of(path.name), reverse=True)
 
 
 def write_pointer(directory: Path, pointer: str, name: str, sha256: str) -> None:

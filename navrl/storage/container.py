@@ -3,11 +3,9 @@
 Nothing is allocated before the header is checked, and nothing is returned unchecked.
 """
 
-import contextlib
 import mmap
 import os
-import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +31,6 @@ from navrl.storage.codec import RAW, Words
 from navrl.storage.files import write_atomically
 from navrl.storage.header import (
     DIGEST_BYTES,
-    DTYPES,
     PREFIX_BYTES,
     Block,
     CorruptFile,
@@ -41,9 +38,9 @@ from navrl.storage.header import (
     Row,
     TooLarge,
     aligned_gap,
+    header_of,
+    opened,
     pack,
-    parse,
-    parse_prefix,
 )
 from navrl.storage.memory import usable_bytes
 
@@ -117,8 +114,8 @@ def read(
     file nor the tensors that are read may be larger than `max_bytes`, by default half of the free memory.
     """
     max_bytes = usable_bytes() if max_bytes is None else max_bytes
-    with _opened(path) as descriptor:
-        header = _header(path, descriptor, max_bytes)
+    with opened(path) as descriptor:
+        header = header_of(path, descriptor, max_bytes)
         rows = header.rows if names is None else _named(path, header.rows, names)
         total = sum(row.raw_bytes for row in rows)
         if total > max_bytes:
@@ -140,38 +137,10 @@ def read(
     return tensors, header.meta
 
 
-def read_header(path: Path, max_bytes: int | None = None) -> Header:
-    """Return the checked header of a file; the tensors are not looked at."""
-    max_bytes = usable_bytes() if max_bytes is None else max_bytes
-    with _opened(path) as descriptor:
-        return _header(path, descriptor, max_bytes)
-
-
 def read_digest(path: Path) -> str:
     """Return the sha256 (hex) that `write` returned for this file; check nothing else."""
     with path.open("rb") as file:
         return file.read(PREFIX_BYTES)[-DIGEST_BYTES:].hex()
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
-        raise CorruptFile(path, "length", "not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _header(path: Path, descriptor: int, max_bytes: int) -> Header:
-    file_bytes = os.fstat(descriptor).st_size
-    if file_bytes > max_bytes:
-        raise TooLarge(path, f"{file_bytes:,} bytes", max_bytes)
-    # Files of the system in /proc have no length, and reading one may wait for ever.
-    prefix = os.pread(descriptor, PREFIX_BYTES, 0) if file_bytes else b""
-    sizes = parse_prefix(path, prefix, file_bytes)
-    return parse(path, prefix, sizes, os.pread(descriptor, sizes.header, PREFIX_BYTES))
 
 
 def _named(path: Path, rows: list[Row], names: Collection[str]) -> list[Row]:
@@ -202,7 +171,7 @@ def _map(descriptor: int, rows: list[Row]) -> mmap.mmap | None:
 
 def _tensor(row: Row, header: Header, memory: mmap.mmap | None) -> Tensor:
     """Return a tensor for the values of a row; if the file is mapped, it holds them already."""
-    dtype = DTYPES[row.dtype]
+    dtype = getattr(torch, row.dtype)
     if memory is None:
         # Memory of torch's own alignment, on which the last bit of a matmul may depend.
         return torch.empty(row.shape, dtype=dtype)

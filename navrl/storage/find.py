@@ -3,14 +3,20 @@
 All but a named file and the policies that come with navrl are read and checked.
 """
 
+from __future__ import annotations
+
 import difflib
 import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from navrl.config.checks import did_you_mean
-from navrl.storage.checkpoint import BEST, LATEST, CheckpointInfo, checkpoint_files, verify_or_warn
+from navrl.storage.info import BEST, LATEST, checkpoint_files
+
+if TYPE_CHECKING:
+    from navrl.storage.info import CheckpointInfo
 
 # Of this working directory; runs go there unless hydra.run.dir says otherwise.
 OUTPUTS = Path("outputs")
@@ -117,6 +123,8 @@ def _choose(folder: Path, which: str) -> Path | None:
 
 
 def _intact(folder: Path) -> Iterator[tuple[Path, CheckpointInfo]]:
+    from navrl.storage.checkpoint import verify_or_warn  # and with it torch
+
     for path in _files(folder):
         info = verify_or_warn(path)
         if info is not None:

@@ -3,18 +3,20 @@
 docs/container_format.md describes every byte.
 """
 
+import contextlib
 import hashlib
 import json
 import math
+import os
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-import torch
-
 from navrl.storage.codec import CODECS, FILTERS, MAX_RATIO, NONE, RAW
+from navrl.storage.memory import usable_bytes
 
 VERSION = 3
 _FAMILY, _LINE_ENDS = b"NVRL", b"\r\n\x1a"
@@ -26,12 +28,9 @@ MAX_DIMENSIONS = 32
 # A reader may have to hold this much besides the tensors, a few times per thread.
 MAX_BLOCK_BYTES = 16 << 20
 ALIGNMENT = 64  # of every tensor in the file, so that a mapped tensor is aligned in memory too
-DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
-        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
-    )
+ITEM_BYTES = {  # of one value, by the name of its dtype
+    **{"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2},
+    **{"int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1},
 }
 # Magic; bytes of the header, of the payload, of the decoded tensors.
 _SIZES = struct.Struct("<8sQQQ")
@@ -105,7 +104,7 @@ class Row(NamedTuple):
     @property
     def item_bytes(self) -> int:
         """Bytes of one value."""
-        return DTYPES[self.dtype].itemsize
+        return ITEM_BYTES[self.dtype]
 
     @property
     def raw_bytes(self) -> int:
@@ -162,6 +161,36 @@ class Header(NamedTuple):
     def payload_start(self) -> int:
         """The position in the file at which the payload begins."""
         return PREFIX_BYTES + self.sizes.header
+
+
+def read_header(path: Path, max_bytes: int | None = None) -> Header:
+    """Return the checked header of a file; the tensors are not looked at."""
+    max_bytes = usable_bytes() if max_bytes is None else max_bytes
+    with opened(path) as descriptor:
+        return header_of(path, descriptor, max_bytes)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """Open a regular file, and close it in the end."""
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+        raise CorruptFile(path, "length", "not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def header_of(path: Path, descriptor: int, max_bytes: int) -> Header:
+    """Return the checked header of an open file."""
+    file_bytes = os.fstat(descriptor).st_size
+    if file_bytes > max_bytes:
+        raise TooLarge(path, f"{file_bytes:,} bytes", max_bytes)
+    # Files of the system in /proc have no length, and reading one may wait for ever.
+    prefix = os.pread(descriptor, PREFIX_BYTES, 0) if file_bytes else b""
+    sizes = parse_prefix(path, prefix, file_bytes)
+    return parse(path, prefix, sizes, os.pread(descriptor, sizes.header, PREFIX_BYTES))
 
 
 def pack(path: Path, rows: list[Row], meta: dict[str, Any]) -> tuple[bytes, str]:
@@ -300,8 +329,8 @@ def _row_fault(row: Row) -> str | None:
     """Return a description of the first fault in an untrusted row, or None."""
     if not isinstance(row.name, str):
         return "the name is not a string"
-    if not isinstance(row.dtype, str) or row.dtype not in DTYPES:
-        return f"unknown dtype {row.dtype!r:.40}, known are {', '.join(DTYPES)}"
+    if not isinstance(row.dtype, str) or row.dtype not in ITEM_BYTES:
+        return f"unknown dtype {row.dtype!r:.40}, known are {', '.join(ITEM_BYTES)}"
     if not _is_shape(row):
         return "the shape is not a short list of sizes"
     return _filter_fault(row) or _axis_fault(row) or _blocks_fault(row)

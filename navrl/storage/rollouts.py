@@ -9,7 +9,7 @@ from tensordict import TensorDict, TensorDictBase
 from navrl.config.checks import require_flag, require_whole
 from navrl.storage import container
 from navrl.storage.files import make_directory, prepare_directory
-from navrl.storage.header import CorruptFile, Header
+from navrl.storage.header import CorruptFile, Header, read_header
 from navrl.storage.memory import usable_bytes
 from navrl.storage.rollout_format import KIND, Key, check_meta, needed_tensors, pack, unpack
 
@@ -132,7 +132,7 @@ def load_rollout(
 def rollout_header(path: Path, max_bytes: int | None = None) -> Header:
     """Return the checked header of a rollout; the tensors are not looked at."""
     max_bytes = usable_bytes() if max_bytes is None else max_bytes
-    header = container.read_header(path, max_bytes)
+    header = read_header(path, max_bytes)
     check_meta(path, header.meta, header.rows, max_bytes)
     return header
 

@@ -8,12 +8,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from navrl.config.checks import require_choice, require_flag, require_whole
 from navrl.storage.checkpoint import (
-    BEST,
-    LATEST,
-    CheckpointInfo,
     FlatState,
-    checkpoint_files,
-    checkpoint_name,
     flatten_state,
     verify,
     verify_or_warn,
@@ -22,6 +17,7 @@ from navrl.storage.checkpoint import (
 )
 from navrl.storage.files import make_directory, prepare_directory
 from navrl.storage.header import CorruptFile
+from navrl.storage.info import BEST, LATEST, CheckpointInfo, checkpoint_files, checkpoint_name
 
 _LOG = logging.getLogger(__name__)
 ON_ERROR = ("continue", "stop")

@@ -20,8 +20,8 @@ from navrl.config.signals import PARENT, blocked
 from navrl.loggers.jsonl import numbers, read_iterations
 from navrl.run.lock import RunDirectoryError, RunLock
 from navrl.run.status import has_finished
-from navrl.storage.checkpoint import checkpoint_files
 from navrl.storage.files import make_directory, open_regular, read_json, read_text
+from navrl.storage.info import checkpoint_files
 from navrl.tune.plan import REPORTS, SILENT, Plan
 
 _POLL_S = 0.5

@@ -52,3 +52,12 @@ def test_planted_violations_are_reported(copy_of_navrl):
         imported = line.removeprefix("import ").removesuffix(".frame")
         module = package.replace("/", ".")
         assert f"navrl.{module}.planted -> {imported}" in result.stdout, result.stdout
+
+
+def test_what_lists_runs_does_without_torch():
+    # It takes seconds and 200 MB; navrl runs ls answers within one.
+    program = (
+        "import sys; sys.modules['torch'] = None  # importing it fails\n"
+        "import navrl.commands.runs, navrl.view.html, navrl.live.server"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from navrl.storage.async_saver import AsyncSaver, QueueFull, Snapshot
-from navrl.storage.checkpoint import checkpoint_files, frames_of, load
+from navrl.storage.checkpoint import load
+from navrl.storage.info import checkpoint_files, frames_of
 from navrl.storage.saver import CheckpointSaver, SaveFailed
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from navrl.storage import blocks, container
 from navrl.storage.blocks import Coding
 from navrl.storage.codec import FILTERS, LZ4
-from navrl.storage.container import read, read_header, write
-from navrl.storage.header import DTYPES, CorruptFile
+from navrl.storage.container import read, write
+from navrl.storage.header import ITEM_BYTES, CorruptFile, read_header
 from tests.storage import independent_reader
 from tests.storage.test_container import assert_same
 
@@ -28,7 +28,10 @@ def walks(dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def mixture() -> dict[str, Tensor]:
-    tensors = {str(dtype): walks(dtype, 9, 5, 33, 3) for dtype in DTYPES.values()}
+    tensors = {
+        str(dtype): walks(dtype, 9, 5, 33, 3)
+        for dtype in (getattr(torch, name) for name in ITEM_BYTES)
+    }
     noise = torch.randn(400, 21, generator=torch.Generator().manual_seed(1))
     return tensors | {"noise": noise, "none": torch.empty(0, 3, 2), "scalar": torch.tensor(2.5)}
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from navrl.storage import container
 from navrl.storage.compare import differences
 from navrl.storage.container import read, write
-from navrl.storage.header import DTYPES, CorruptFile
+from navrl.storage.header import ITEM_BYTES, CorruptFile, read_header
 
 
 def small_tensors() -> dict[str, Tensor]:
@@ -45,7 +45,7 @@ def assert_refused(path: Path, content: bytes) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", [getattr(torch, name) for name in ITEM_BYTES], ids=str)
 def test_every_bit_pattern_of_every_dtype_survives(tmp_path: Path, dtype: torch.dtype) -> None:
     # 4096 random bytes hold NaN payloads, infinities, denormals and negative zeros.
     raw = torch.randint(0, 256, (4096,), generator=torch.Generator().manual_seed(3))
@@ -119,7 +119,7 @@ def test_write_returns_the_identity_of_the_file(tmp_path: Path) -> None:
     header_len = int.from_bytes(content[8:16], "little")
     assert digest == hashlib.sha256(content[:32] + content[64 : 64 + header_len]).hexdigest()
     assert digest == container.read_digest(path)
-    assert digest == container.read_header(path).sha256
+    assert digest == read_header(path).sha256
     changed = small_tensors() | {"step": torch.tensor(8)}
     assert write(path, changed, {}) != digest
 
@@ -145,7 +145,7 @@ def test_every_truncation_and_appended_bytes_are_detected(small: Path) -> None:
 
 def test_damage_is_named(small: Path) -> None:
     intact = small.read_bytes()
-    header = container.read_header(small)
+    header = read_header(small)
     for row in header.rows:
         if row.raw_bytes:
             flipped = bytearray(intact)

@@ -11,8 +11,9 @@ import fault_campaign
 import fault_kills
 import fuzz_container
 from navrl.storage.async_saver import AsyncSaver
-from navrl.storage.checkpoint import checkpoint_files, load, verify_or_warn
+from navrl.storage.checkpoint import load, verify_or_warn
 from navrl.storage.header import CorruptFile
+from navrl.storage.info import checkpoint_files
 from navrl.storage.saver import CheckpointSaver
 from tests.command_line import process
 from tests.storage.power_cuts import Trace

@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from navrl.storage import container
-from navrl.storage.header import CorruptFile
+from navrl.storage.header import CorruptFile, read_header
 from navrl.storage.rollouts import NullRollouts, RolloutStorage, load_rollout, rollout_files
 
 
@@ -60,7 +60,7 @@ def test_a_collected_rollout_comes_back(tmp_path, make_env, make_agent, make_col
 
 def test_what_next_repeats_is_not_stored(tmp_path):
     path = storage(tmp_path).save(walk(), iteration=1)
-    shapes = {row.name: row.shape for row in container.read_header(path).rows}
+    shapes = {row.name: row.shape for row in read_header(path).rows}
     rows = 5 + 1  # the last step of each env, and the episode that ended
     assert shapes["next/observation/ego"] == [rows, 3]
     assert shapes["next/done"] == [rows, 1]
@@ -77,7 +77,7 @@ def test_a_difference_in_one_bit_is_kept(tmp_path):
     rollout["next", "observation", "ego"][4, 4] = torch.nan  # the same value, unequal as a number
     path = storage(tmp_path).save(rollout, iteration=1)
     assert_same(load_rollout(path), rollout)
-    assert container.read_header(path).rows[-1].shape == [5 + 1 + 1]
+    assert read_header(path).rows[-1].shape == [5 + 1 + 1]
 
 
 def test_a_rollout_of_one_step_or_one_env_comes_back(tmp_path):
@@ -102,7 +102,7 @@ def test_keys_are_read_alone(tmp_path):
     found = load_rollout(path, keys=["next/observation", ("next", "reward")])
     assert set(leaves(found)) == {("next", "observation", "ego"), ("next", "reward")}
     assert torch.equal(found["next", "observation", "ego"], walk()["next", "observation", "ego"])
-    header = container.read_header(path)
+    header = read_header(path)
     damaged = bytearray(path.read_bytes())
     damaged[header.payload_start + header.rows[0].start] ^= 1  # the observation
     path.write_bytes(damaged)

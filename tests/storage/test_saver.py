@@ -13,6 +13,7 @@ from navrl.storage import saver as saver_module
 from navrl.storage.checkpoint import load
 from navrl.storage.find import find
 from navrl.storage.header import CorruptFile, TooLarge
+from navrl.storage.info import read_info
 from navrl.storage.saver import CheckpointSaver, NullSaver, SaveFailed
 
 
@@ -46,6 +47,15 @@ def test_a_save_is_loadable_and_pointed_to(tmp_path: Path) -> None:
     expected = {"file": path.name, "sha256": container.read_digest(path)}
     assert pointer(path.parent, "latest") == expected
     assert sorted(os.listdir(path.parent)) == ["latest", path.name]
+
+
+def test_the_facts_are_in_the_header(tmp_path: Path) -> None:
+    path = saver(tmp_path).save(state(1), frames=2048, score=0.25, stage=3)
+    size = path.stat().st_size
+    assert read_info(path) == (2048, 3, 0.25, container.read_digest(path))
+    os.truncate(path, size - 1)
+    with pytest.raises(CorruptFile):
+        read_info(path)
 
 
 def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
