@@ -15,8 +15,9 @@ from navrl.loggers.jsonl import read_metrics
 from navrl.run.lock import RunLock
 from navrl.run.requests import request, take_requests
 from navrl.run.signals import Interrupt
+from navrl.storage.checkpoint import load
 from navrl.storage.files import UnsafePath
-from navrl.storage.info import checkpoint_files, load
+from navrl.storage.info import checkpoint_files
 from tests.command_line import command
 from tests.halting import untimed_rows
 
