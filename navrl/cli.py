@@ -49,6 +49,11 @@ COMMANDS = {
         "write an episode as an HTML file",
         "navrl replay best opponent=crank",
     ),
+    "play": Command(
+        "navrl.commands.play",
+        "fly it yourself in the browser",
+        "navrl play zoo:combat-league",
+    ),
     "tournament": Command(
         "navrl.commands.tournament",
         "let pilots and policies play each other",

@@ -30,6 +30,7 @@ from navrl.config.quoting import override
 from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy
 from navrl.envs.combat.env import CombatEnv
 from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
+from navrl.envs.combat.opponents.paced import network_of
 from navrl.envs.combat.sim import CombatParams
 from navrl.envs.core.calls import message_of, users_place
 from navrl.envs.core.env import BatchedEnv, EnvOptions
@@ -326,8 +327,8 @@ def resolve_opponent(cfg: DictConfig) -> None:
 
 def install_opponent(env: Env) -> None:
     """Give an opponent that is a checkpoint its policy, which observes and acts as it was trained to."""
-    if isinstance(env, CombatEnv) and isinstance(env.opponent, Frozen):
-        install_policy(env.opponent, env.params, env.device, env.compile_mode)
+    if isinstance(env, CombatEnv) and (network := network_of(env.opponent)) is not None:
+        install_policy(network, env.params, env.device, env.compile_mode)
 
 
 def install_policy(
@@ -344,10 +345,9 @@ def install_policy(
         cfg = from_json(state["config"])
         if cfg.env.get("_target_") != _COMBAT:
             raise ConfigError(f"it is a run of env={cfg.env.name}, not combat")
-        if cfg.env.team_size != params.team_size:
+        if cfg.env.team_size not in (1, params.team_size):  # alone it knows the nearest enemy
             raise ConfigError(
-                f"it plays combat with {cfg.env.team_size} a side; expected combat "
-                f"with {params.team_size}"
+                f"it plays combat with {cfg.env.team_size} a side; expected combat with {params.team_size}"
             )
         with open_dict(cfg):
             cfg.opponent = group_option("opponent", "straight")  # specs need an env with any

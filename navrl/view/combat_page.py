@@ -120,7 +120,7 @@ def packed_graphs(
     graphs = [
         [
             _packed(make_graph(params, states[index], 0, me), states[index], tables)
-            if _fights(params, states[index], me)
+            if fights(params, states[index], me)
             else None
             for me in range(aircraft)
         ]
@@ -128,6 +128,16 @@ def packed_graphs(
     ]
     times = [round(times_s[index], 2) for index in chosen]
     return {"times": times, "tables": tables.rows, "of": graphs}
+
+
+def packed_graph(
+    params: CombatParams, state: CombatState, time_s: float, me: int, graph: dict[str, Any]
+) -> dict[str, Any]:
+    """Return one graph of one aircraft in the form of `packed_graphs`."""
+    tables = _Tables()
+    of: list[Any] = [None] * len(params.teams)
+    of[me] = _packed(graph, state, tables)
+    return {"times": [round(time_s, 2)], "tables": tables.rows, "of": [of]}
 
 
 class _Tables:
@@ -145,7 +155,8 @@ class _Tables:
         return self._known[key]
 
 
-def _fights(params: CombatParams, state: CombatState, me: int) -> bool:
+def fights(params: CombatParams, state: CombatState, me: int) -> bool:
+    """Return whether the aircraft lives and an enemy does."""
     alive = state.aircraft.alive[:, 0].tolist()
     return alive[me] and any(
         lives for lives, team in zip(alive, params.teams, strict=True) if team != params.teams[me]

@@ -118,7 +118,7 @@ def _one_env(state: CombatState, index: int) -> CombatState:
     return pytree.tree_map(lambda field: field[..., index : index + 1].clone(), state)
 
 
-def _knot(time_s: float, motion: Motion, *index: int) -> tuple[float, ...]:
+def knot_of(time_s: float, motion: Motion, *index: int) -> tuple[float, ...]:
     x_m, y_m, cos, sin, speed_mps = (float(field[(*index, 0)]) for field in motion)
     return time_s, x_m, y_m, math.atan2(sin, cos), speed_mps
 
@@ -140,7 +140,7 @@ def _aircraft(
     for time_s, state in zip(times_s, states, strict=True):
         craft = state.aircraft
         alive = bool(craft.alive[index, 0])
-        knots.append(_knot(time_s if alive else died_s or time_s, craft.motion, index))
+        knots.append(knot_of(time_s if alive else died_s or time_s, craft.motion, index))
         rudder.append(float(craft.rudder[index, 0]))
         rounds.append(int(craft.rounds[index, 0]))
         if not alive:
@@ -174,27 +174,27 @@ def _of_channel(
     for index, (before, after) in enumerate(pairwise(states)):
         time_s = index * params.step_s
         was_active = bool(before.missiles.active[carrier, channel, 0])
-        if _launched(params, before, after, carrier, channel):
+        if launched_between(params, before, after, carrier, channel):
             if was_active:  # given up for the new one
                 close("miss", int(before.missiles.target[carrier, channel, 0]))
-            knots = [_launch_knot(params, before, carrier, time_s)]
+            knots = [launch_knot(params, before, carrier, time_s)]
             aimed_at = int(after.missiles.target[carrier, channel, 0])
         elif not was_active:
             continue
         missiles = after.missiles
         age_s = int(missiles.age_ticks[carrier, channel, 0]) * params.dt_s
-        knots.append(_knot(knots[0][0] + age_s, missiles.motion, carrier, channel))
+        knots.append(knot_of(knots[0][0] + age_s, missiles.motion, carrier, channel))
         active = bool(missiles.active[carrier, channel, 0])
         if active and after is states[-1]:
             close("flying", int(missiles.target[carrier, channel, 0]))
         elif not active:
             target = int(missiles.target[carrier, channel, 0])
-            struck = _struck(params, before, after, (carrier, channel), target)
+            struck = struck_between(params, before, after, (carrier, channel), target)
             close("hit" if struck else "miss", target)
     return flights
 
 
-def _launched(
+def launched_between(
     params: CombatParams, before: CombatState, after: CombatState, carrier: int, channel: int
 ) -> bool:
     """Return true if the channel's missile was launched in this decision; it may also have ended in it."""
@@ -210,16 +210,16 @@ def _launched(
     )
 
 
-def _launch_knot(
+def launch_knot(
     params: CombatParams, state: CombatState, carrier: int, time_s: float
 ) -> tuple[float, ...]:
-    _, x_m, y_m, heading_rad, speed_mps = _knot(time_s, state.aircraft.motion, carrier)
+    _, x_m, y_m, heading_rad, speed_mps = knot_of(time_s, state.aircraft.motion, carrier)
     offset_m = params.launch_offset_m
     x_m, y_m = x_m + offset_m * math.cos(heading_rad), y_m + offset_m * math.sin(heading_rad)
     return time_s, x_m, y_m, heading_rad, speed_mps
 
 
-def _struck(
+def struck_between(
     params: CombatParams,
     before: CombatState,
     after: CombatState,
@@ -229,8 +229,8 @@ def _struck(
     """Return true if the target died in this decision, within a tick of where the missile stopped."""
     died = before.aircraft.alive[target, 0] & ~after.aircraft.alive[target, 0]
     missile_knot, target_knot = (
-        _knot(0.0, after.missiles.motion, *shot),
-        _knot(0.0, after.aircraft.motion, target),
+        knot_of(0.0, after.missiles.motion, *shot),
+        knot_of(0.0, after.aircraft.motion, target),
     )
     distance_m = math.hypot(missile_knot[1] - target_knot[1], missile_knot[2] - target_knot[2])
     tick_m = (missile_knot[4] + target_knot[4]) * params.dt_s

@@ -72,6 +72,19 @@ WORLD = Scene(
     (*_PLAYER, "charts.js", "shapes.js", "world.js"),
 )
 
+PLAY = Scene(
+    "play.html",
+    "play_below.html",
+    ("play.css",),
+    (
+        *("track.js", "pointers.js", "plane.js"),
+        *("spacetime_data.js", "perspective.js", "spacetime_view.js"),
+        *("combat_data.js", "combat_labels.js", "combat_map.js"),
+        *("play_link.js", "play_fight.js", "play_map.js", "play_controls.js", "play_cockpit.js"),
+        *("play_commentary.js", "play_menu.js", "play.js"),
+    ),
+)
+
 _CHARTS = ("elements.js", "chart_axis.js", "chart.js", "chart_input.js", "chart_save.js")
 
 REPORT = Scene("report.html", "", ("report.css",), (*_CHARTS, "report_view.js", "report.js"))

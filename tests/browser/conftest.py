@@ -16,8 +16,8 @@ _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-_DESKTOP = {"viewport": {"width": 1280, "height": 800}}
-_PHONE = {
+DESKTOP = {"viewport": {"width": 1280, "height": 800}}
+PHONE = {
     **{"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
     **{"is_mobile": True, "has_touch": True},
 }
@@ -64,7 +64,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", self._listen)
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(file.as_uri())
+        self.page.goto(file.as_uri() if isinstance(file, Path) else file)
         self.settle()
 
     def _listen(self, message):
@@ -77,9 +77,9 @@ class Opened:
             "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)))"
         )
 
-    def wait_for(self, condition):
+    def wait_for(self, condition, most_s=20.0):
         """Until the JavaScript expression is true; the page's own policy forbids Playwright's way."""
-        deadline_s = time.monotonic() + 20.0
+        deadline_s = time.monotonic() + most_s
         while not self.page.evaluate(condition):
             assert time.monotonic() < deadline_s, condition
             self.page.wait_for_timeout(20)
@@ -128,7 +128,7 @@ def show(chromium, pages):
 
     def open_one(name, *, phone=False):
         file = name if isinstance(name, Path) else pages / f"{name}.html"
-        opened.append(Opened(chromium, file, _PHONE if phone else _DESKTOP))
+        opened.append(Opened(chromium, file, PHONE if phone else DESKTOP))
         return opened[-1]
 
     yield open_one

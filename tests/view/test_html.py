@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, NAVIGATION, POPULATION, REPORT, SEARCH, WORLD, page
+from navrl.view.html import COMBAT, NAVIGATION, PLAY, POPULATION, REPORT, SEARCH, WORLD, page
 
 ALL = {
-    **{"combat": COMBAT, "navigation": NAVIGATION, "report": REPORT},
+    **{"combat": COMBAT, "navigation": NAVIGATION, "play": PLAY, "report": REPORT},
     **{"population": POPULATION, "search": SEARCH, "world": WORLD},
 }
 SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)

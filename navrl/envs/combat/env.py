@@ -152,12 +152,12 @@ class CombatEnv(BatchedEnv):
         combat = self.combat_state
         commands, memories = self._commands(pilot, combat, self._team, memories)
         actions = [
-            self.action.nearest(*command[:3], self._aimed_at(combat, me, command.target))
+            self.action.nearest(*command[:3], self.aimed_at(combat, me, command.target))
             for command, me in zip(commands, self._team, strict=True)
         ]
         return actions[0] if self.team_size == 1 else torch.stack(actions, 1), memories
 
-    def _aimed_at(self, combat: CombatState, me: int, requested: Tensor | None) -> Tensor:
+    def aimed_at(self, combat: CombatState, me: int, requested: Tensor | None) -> Tensor:
         """Return the requested enemy if it lives, else the nearest one: the dead cannot be chosen."""
         nearest = focal_index(self.params, combat, me)
         enemies_alive = sides(self.params, combat.aircraft.alive)[1]

@@ -96,20 +96,9 @@ class CombatScene {
     const own = now.aircraft[this.selected];
     const graph = graphs.at(instant, this.selected);
     const enemy = graph ? now.aircraft[graph.enemy] : this.fight.enemyOf(now, this.selected);
-    const strong = new Set([own.index, enemy.index]);
-    const aircraft = now.aircraft.filter((craft) => craft.alive).map((craft) => ({
-      ...craft, strong: strong.has(craft.index),
-      label: strong.has(craft.index) ? `${craft.name}  M ${craft.mach.toFixed(2)}` : "",
-    }));
-    this.graph.draw(graph, aircraft, { own: own.colour, enemy: enemy.colour });
     const past = instant < time - 0.01;
-    const moment = past ? `, as it was at ${clockText(instant)}` : "";
-    const title = `${own.name} under the reach of ${enemy.name}${moment}`;
-    element("graph-title").textContent = graph ? title : "";
+    showGraph(this.graph, graph, now, { own, enemy }, past ? `, as it was at ${clockText(instant)}` : "");
     element("graph").classList.toggle("past", past);
-    element("whose").textContent = own.name;
-    element("whose").style.setProperty("--side", own.colour);
-    element("legend").style.setProperty("--enemy", enemy.colour);
   }
 }
 

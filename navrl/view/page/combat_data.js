@@ -87,3 +87,9 @@ function closing(a, b) {
   const dvy = b.speed * Math.sin(b.heading) - a.speed * Math.sin(a.heading);
   return -((b.x - a.x) * dvx + (b.y - a.y) * dvy) / apart;
 }
+
+/** Missiles left as diamonds, of those there were. */
+function rounds(left, full) {
+  if (full === null) return "\u221e";
+  return full <= 8 ? "\u25c6".repeat(left) + "\u25c7".repeat(full - left) : String(left);
+}

@@ -9,11 +9,12 @@ const CROWD = 4;
 
 /** The selected aircraft chooses first; each label takes the first free place around its aircraft. */
 function drawLabels(plane, now, selected) {
-  const obstacles = [[now.aircraft, CRAFT_ROOM], [now.missiles, MISSILE_ROOM]];
+  const aircraft = shown(now.aircraft);
+  const obstacles = [[aircraft, CRAFT_ROOM], [now.missiles, MISSILE_ROOM]];
   const taken = obstacles.flatMap(([list, room]) => list.map((item) => roomOf(plane, item, room)));
   const { offsetLeft: left, offsetTop: top, offsetWidth: width, offsetHeight: height } = element("sides");
   taken.push({ left, top, width, height });
-  const order = [...now.aircraft].sort((a, b) => (b.index === selected) - (a.index === selected));
+  const order = [...aircraft].sort((a, b) => (b.index === selected) - (a.index === selected));
   for (const craft of order) {
     const full = craft.alive && (craft.index === selected || now.aircraft.length <= 2);
     const crowded = now.aircraft.length > CROWD && craft.index !== selected;

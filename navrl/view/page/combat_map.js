@@ -26,13 +26,14 @@ class CombatMap {
     this.plane.drawGrid();
     const own = now.aircraft[selected];
     if (own.alive) this.drawRings(own);
-    if (own.alive) this.drawTargetLine(own, this.fight.enemyOf(now, selected));
+    const enemy = this.fight.enemyOf(now, selected);
+    if (own.alive && !enemy.hidden) this.drawTargetLine(own, enemy);
     if (this.showReach) this.drawReach(this.fight.graphs.at(now.time, selected), own);
-    for (const missile of this.fight.missiles) this.drawMissileTrail(missile, now.time);
-    for (const craft of this.fight.aircraft) this.drawTrail(craft.track, now.time, craft.colour);
+    for (const missile of shown(this.fight.missiles)) this.drawMissileTrail(missile, now.time);
+    for (const craft of shown(this.fight.aircraft)) this.drawTrail(craft.track, now.time, craft.colour);
     for (const missile of now.missiles) this.drawMissile(missile);
     this.drawMarks(now.time);
-    for (const craft of now.aircraft) if (craft.alive) this.drawCraft(craft, craft.index === selected);
+    for (const craft of shown(now.aircraft)) if (craft.alive) this.drawCraft(craft, craft.index === selected);
     drawLabels(this.plane, now, selected);
     this.plane.drawScale();
     return moving;
@@ -41,11 +42,11 @@ class CombatMap {
   /** A box around everybody who lives, a little ahead and behind. */
   boundsOf(time) {
     const points = [];
-    for (const { track, died } of this.fight.aircraft) {
+    for (const { track, died } of shown(this.fight.aircraft)) {
       if (died !== null && time > died + 6) continue;
       for (const shift of [-10, 0, 10]) points.push(track.at(clamp(time + shift, 0, this.fight.duration)));
     }
-    for (const { track } of this.fight.missiles) {
+    for (const { track } of shown(this.fight.missiles)) {
       if (track.begin <= time && time <= track.end) points.push(track.at(time));
     }
     if (!points.length) for (const { track } of this.fight.aircraft) points.push(track.at(time));
@@ -241,4 +242,9 @@ class CombatMap {
     pen.lineTo(x - size, y + size);
     pen.stroke();
   }
+}
+
+/** What the sensors of a live fight do not see is not drawn; in a recorded one nothing is hidden. */
+function shown(list) {
+  return list.filter((each) => !each.hidden);
 }

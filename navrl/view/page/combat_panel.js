@@ -91,11 +91,6 @@ function escapeText([left, right], say) {
   return say(`shot at now: can escape ${side} by ${kilometres(best)}`, "calm");
 }
 
-function rounds(left, full) {
-  if (full === null) return "\u221e";
-  return full <= 8 ? "\u25c6".repeat(left) + "\u25c7".repeat(full - left) : String(left);
-}
-
 function signed(metres) {
   const value = (metres / 1000).toFixed(1);
   return metres < 0 ? `\u2212${value.slice(1)}` : `+${value}`;

@@ -221,3 +221,17 @@ class Graph3D extends Perspective {
     });
   }
 }
+
+/** Draw the graph of `own` under the reach of `enemy`, and name both; `moment` ends the title. */
+function showGraph(view, graph, now, { own, enemy }, moment) {
+  const strong = new Set([own.index, enemy.index]);
+  const aircraft = shown(now.aircraft).filter((craft) => craft.alive).map((craft) => ({
+    ...craft, strong: strong.has(craft.index),
+    label: strong.has(craft.index) ? `${craft.name}  M ${craft.mach.toFixed(2)}` : "",
+  }));
+  view.draw(graph, aircraft, { own: own.colour, enemy: enemy.colour });
+  element("graph-title").textContent = graph ? `${own.name} under the reach of ${enemy.name}${moment}` : "";
+  element("whose").textContent = own.name;
+  element("whose").style.setProperty("--side", own.colour);
+  element("legend").style.setProperty("--enemy", enemy.colour);
+}

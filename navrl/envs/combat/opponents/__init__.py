@@ -5,6 +5,7 @@ from navrl.envs.combat.opponents.crank_seed import CrankSeed
 from navrl.envs.combat.opponents.frozen import Frozen
 from navrl.envs.combat.opponents.league import League
 from navrl.envs.combat.opponents.mixture import Mixture
+from navrl.envs.combat.opponents.paced import Paced
 from navrl.envs.combat.opponents.phase2 import Phase2
 from navrl.envs.combat.opponents.phase3 import Phase3
 from navrl.envs.combat.opponents.pursuit import Pursuit
@@ -18,6 +19,7 @@ __all__ = [
     "Frozen",
     "League",
     "Mixture",
+    "Paced",
     "Phase2",
     "Phase3",
     "Pursuit",

@@ -20,6 +20,7 @@ from navrl.envs.core import random
 
 Memory = tuple[Tensor, ...]  # of one pilot, fields (N,)
 Bounds = tuple[float, float]  # a threshold is drawn between them, anew for every episode
+NEAREST = -1  # the target of a pilot that names none
 _MOST = 1e9  # of metres, seconds and shares
 _MATE_BIT = 60  # of a key: the first of three in which the members of a team differ
 
@@ -91,3 +92,10 @@ def pilot_key(key: Tensor, number: int) -> Tensor:
 def team_key(key: Tensor) -> Tensor:
     """Return the part that the keys of all pilots of a team have in common."""
     return key | (7 << _MATE_BIT)
+
+
+def target_of(command: Command) -> Tensor:
+    """Return the target of a command; without one it fires at the nearest."""
+    if command.target is not None:
+        return command.target
+    return torch.full_like(command.rudder, NEAREST, dtype=torch.int32)

@@ -13,6 +13,7 @@ from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Memory, Pilot
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, sides
 from navrl.envs.core.compiling import CompiledEach
+from navrl.envs.core.reductions import any_row
 from navrl.envs.core.specs import AGENT_ID
 from navrl.ranks.noise import by_shards
 
@@ -34,7 +35,7 @@ class PolicyAdapter:
         """Return the observation of aircraft `me` in every env, (N,)."""
         leaves, mask = self._leaves(me, params, state)
         size = [mask.shape[0]]
-        flags = _identity(params, me, mask.device).expand(*size, -1)
+        flags = self._identity(params, me, mask.device).expand(*size, -1)
         observation = TensorDict({**leaves, AGENT_ID: flags}, batch_size=size)
         return TensorDict({"observation": observation, "action_mask": mask}, batch_size=size)
 
@@ -43,6 +44,8 @@ class PolicyAdapter:
     ) -> tuple[dict[str, Tensor], Tensor]:
         rows = self.observation.rows(params, state, me)
         enemies_alive = sides(params, state.aircraft.alive)[1 - params.teams[me]]
+        if self.action.team_size == 1:  # trained alone; among several it sees the nearest enemy
+            enemies_alive = any_row(enemies_alive).unsqueeze(0)
         mask = self.action.mask(can_fire(params, state)[me], enemies_alive)
         leaves = {name: leaf.movedim(-1, 0).contiguous() for name, leaf in rows.items()}
         return leaves, mask.t().contiguous()
@@ -52,11 +55,11 @@ class PolicyAdapter:
         steady = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
         return self.action.command(dist.deterministic_sample if steady else dist.sample())
 
-
-def _identity(params: CombatParams, me: int, device: torch.device) -> Tensor:
-    """Return one flag for each aircraft of the team, 1 for `me`."""
-    team = [i for i, side in enumerate(params.teams) if side == params.teams[me]]
-    return (torch.arange(len(team), device=device) == team.index(me)).float()
+    def _identity(self, params: CombatParams, me: int, device: torch.device) -> Tensor:
+        """Return one flag for each aircraft of the team it was trained in, 1 for `me`."""
+        team = [i for i, side in enumerate(params.teams) if side == params.teams[me]]
+        place = team.index(me) if self.action.team_size > 1 else 0
+        return (torch.arange(self.action.team_size, device=device) == place).float()
 
 
 def check_playable(policy: Any) -> None:

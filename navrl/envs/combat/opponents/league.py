@@ -15,7 +15,7 @@ from torch import Tensor
 
 from navrl.envs.combat.actions import ActionKind
 from navrl.envs.combat.observations.base import Observation
-from navrl.envs.combat.opponents.base import Memory, Pilot
+from navrl.envs.combat.opponents.base import Memory, Pilot, target_of
 from navrl.envs.combat.opponents.frozen import PolicyAdapter
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, select
@@ -25,7 +25,6 @@ from navrl.ranks.noise import Rows, rows_for
 
 SCRIPTED = -1  # the tag of an env without a policy: the episode's script flies
 CHANGED = -2  # the tag of an episode whose env got another policy on the way
-NEAREST = -1  # the target of a pilot that names none
 
 
 class Block(NamedTuple):
@@ -138,8 +137,8 @@ class League(Weighted, Pilot):
             return scripted, (memory[0], *after)
         observed = self._adapter.observe(params, state, me)
         with torch.no_grad():
-            learned = _targeted(self._adapter.command(self._distribution(observed)))
-        # All fields are there, target too.
+            learned = self._adapter.command(self._distribution(observed))
+        learned = learned._replace(target=target_of(learned))
         chosen = select(self._tags == SCRIPTED, scripted, learned)
         return chosen, (memory[0], *after)
 
@@ -172,11 +171,4 @@ class League(Weighted, Pilot):
     ) -> tuple[Command, Memory]:
         """Return the scripts' command with a target: the env's graph is made for one kind of command."""
         command, after = self.scripts.act(params, state, me, memory)
-        return _targeted(command), after
-
-
-def _targeted(command: Command) -> Command:
-    """Return the command with a target; without one it fires at the nearest."""
-    if command.target is not None:
-        return command
-    return command._replace(target=torch.full_like(command.rudder, NEAREST, dtype=torch.int32))
+        return command._replace(target=target_of(command)), after

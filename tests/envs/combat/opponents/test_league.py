@@ -6,8 +6,8 @@ import pytest
 import torch
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from navrl.envs.combat.opponents.base import Pilot
-from navrl.envs.combat.opponents.league import CHANGED, NEAREST, SCRIPTED, Block, League
+from navrl.envs.combat.opponents.base import NEAREST, Pilot
+from navrl.envs.combat.opponents.league import CHANGED, SCRIPTED, Block, League
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import Command
 from tests.curriculum.league_env import make_agent, make_env

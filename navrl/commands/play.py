@@ -1,0 +1,105 @@
+"""`navrl play`: fly against a script or a policy in the browser, or watch two of them fight."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import torch
+
+from navrl.config.checks import ConfigError, printable, require_whole
+from navrl.config.command import run_plain
+from navrl.config.command_line import Setting, command_parser, take_words
+from navrl.live.address import PLAY_PORT, add_address, check_packages, listen
+
+_POSITIONAL = (
+    "OPPONENT",
+    "straight | crank | ... | latest | best | a run | a checkpoint | zoo:<name>; default: crank; with "
+    "--watch two of them: who flies for you, then the opponent",
+)
+_SETTINGS = {
+    "team_size": Setting(1, "aircraft on each side, 1 or 2; default: 1"),
+    "wingman": Setting("crank", "who flies beside you with team_size=2; default: crank"),
+    "difficulty": Setting("normal", "easy | normal | hard; default: normal"),
+    "pilot": Setting("player", "your name, under which your fights are rated; default: player"),
+    "seed": Setting(1, "of the first fight; the next ones count on; default: 1"),
+}
+_OVERRIDES = "options of navrl train: scenario=game28, env.sim.ammunition=2, ..."
+_LONGEST_NAME = 40
+_EXAMPLES = """  navrl play                                    against the script crank
+  navrl play zoo:combat-league
+  navrl play latest difficulty=easy             against the policy of your newest run
+  navrl play crank team_size=2 wingman=zoo:combat-scripts
+  navrl play zoo:combat-league zoo:combat-scripts --watch
+  navrl play straight scenario=game28 env.sim.channels=2 --port 8000"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `navrl play`."""
+    return run_plain(_parser(), play, arguments)
+
+
+def play(options: argparse.Namespace) -> int:
+    """Serve the page until a signal ends it."""
+    check_packages("play")
+    take_words(options, _SETTINGS, positionals=2 if options.watch else 1)
+    _check(options)
+    torch.set_num_threads(1)  # a fight is small, and each player has a thread
+    # These take seconds to import, and need the extra [live].
+    from navrl.live.play.app import application
+    from navrl.live.play.choice import Choice, check_pilot, configuration
+    from navrl.live.play.games import CombatGames
+    from navrl.live.server import serve
+
+    names = [check_pilot(name) for name in options.positionals or ["crank"]]
+    wingman = check_pilot(options.wingman)
+    first = Choice(
+        opponent=names[-1],
+        own=names[0] if options.watch else None,
+        team_size=options.team_size,
+        wingman=wingman,
+        difficulty=options.difficulty,
+    )
+    games = CombatGames(
+        first,
+        pilot=options.pilot,
+        overrides=options.overrides,
+        named=[*names, wingman],
+        seed=options.seed,
+    )
+    configuration(first, options.overrides)  # raises before a port is opened
+    listener = listen(options, PLAY_PORT)
+    return serve(application(games.data(), games.make, games.replay), listener, "play")
+
+
+def _check(options: argparse.Namespace) -> None:
+    require_whole("seed", options.seed, least=0)
+    if options.watch and len(options.positionals) != 2:
+        raise ConfigError(
+            f"--watch got {len(options.positionals)} pilots; expected two, the second one is the opponent; "
+            "see: navrl play --help"
+        )
+    name = options.pilot
+    if not name or len(name) > _LONGEST_NAME or printable(name) != name:
+        raise ConfigError(
+            f"pilot = {name!r:.60}; expected a name of 1 to {_LONGEST_NAME} characters; change pilot"
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "play",
+        "Fly in the browser, in the simulator itself, against a script or a policy.",
+        _EXAMPLES,
+        positional=_POSITIONAL,
+        settings=_SETTINGS,
+        overrides=_OVERRIDES,
+    )
+    add_address(parser, PLAY_PORT)
+    parser.add_argument("--watch", action="store_true", help="two pilots fight, and nobody plays")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

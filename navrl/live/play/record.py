@@ -1,0 +1,207 @@
+"""Files of a fight: the rollout of the player's side, what came out, and the ratings of all fights so far.
+
+outputs/play/<date>-<time>-<opponent>/
+  fight.json       who flew, the seed, the result and the score
+  config.json      the configuration; with seed and actions the fight is flown again, bit for bit
+  rollouts/        one file, as `navrl rollouts` reads it
+  replay.html      written when it is first asked for
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+from torchrl.envs.utils import ExplorationType, set_exploration_type, step_mdp
+
+from navrl.config.compose import from_json, to_json
+from navrl.live.play.choice import pilot_label
+from navrl.live.play.fight import PLAYER, CombatFight
+from navrl.run.build import build_env
+from navrl.selfplay.payoff import Payoff
+from navrl.selfplay.ratings import START, bradley_terry
+from navrl.storage.files import make_directory, read_json, write_atomically
+from navrl.storage.files import to_json as json_text
+from navrl.storage.find import OUTPUTS
+from navrl.storage.rollouts import RolloutStorage
+from navrl.view.combat_page import combat_page
+from navrl.view.combat_recording import Recording
+from navrl.view.spacetime import spacetime_graph
+
+FOLDER = OUTPUTS / "play"
+LEAVING_LOSES_S = 10.0  # of game time; who leaves a fight later than that has lost it
+_FILE, _CONFIG = "fight.json", "config.json"
+_MOST_FIGHTS = 5000  # that ratings are made of, the newest
+_NOT_IN_NAMES = re.compile(r"[^\w-]+", re.ASCII)
+_WIN, _DRAW, _EVADED, _LEFT, _FAST = 1000, 400, 100, 50, 300  # points
+_RESULTS = {1: (1, 0, 0), 0: (0, 1, 0), -1: (0, 0, 1)}  # wins, draws, losses
+
+
+class Outcome(NamedTuple):
+    """The end of a fight, from the player's side."""
+
+    result: int  # 1 won, 0 draw, -1 lost
+    reason: str
+    seconds: float
+    fired: int
+    hits: int
+    evaded: int  # missiles that flew at the player and ended without a hit
+    left: int  # missiles in the player's rack
+    left_early: bool  # the player has left it
+
+
+def outcome_of(fight: CombatFight) -> Outcome:
+    """Return how a fight ended for the player's side."""
+    recorded = fight.recorded()
+    own = recorded.aircraft[PLAYER]
+    flights = [flight for flight in recorded.flights if flight.carrier == PLAYER]
+    coming = [flight for flight in recorded.flights if flight.target == PLAYER]
+    sign = {0: 1, 1: -1, None: 0}[recorded.winner] if fight.over else -1
+    return Outcome(
+        result=sign,
+        reason=recorded.reason if fight.over else "you left",
+        seconds=round(recorded.times_s[-1], 2),
+        fired=len(flights),
+        hits=sum(flight.ending == "hit" for flight in flights),
+        evaded=sum(flight.ending == "miss" for flight in coming),
+        left=own.rounds[-1] if own.died_s is None else 0,
+        left_early=not fight.over,
+    )
+
+
+def score_of(outcome: Outcome, time_limit_s: float) -> list[tuple[str, int]]:
+    """Return what counts, each with its points."""
+    lines = [("won", _WIN)] if outcome.result > 0 else []
+    lines += [("a draw", _DRAW)] if outcome.result == 0 else []
+    lines += [(f"{outcome.evaded} evaded", _EVADED * outcome.evaded)] if outcome.evaded else []
+    if outcome.result > 0:
+        lines.append((f"{outcome.left} missiles left", _LEFT * outcome.left))
+        lines.append(("quickly", round(_FAST * max(0.0, 1.0 - outcome.seconds / time_limit_s))))
+    return lines
+
+
+# ---- files -----------------------------------------------------------------------------------------
+
+
+def save(fight: CombatFight, outcome: Outcome, pilot: str | None) -> Path:
+    """Write rollout and result of a fight, which no player flew if pilot is None; return its folder."""
+    folder = _free_folder(pilot_label(fight.choice.opponent))
+    store = RolloutStorage(
+        directory=folder / "rollouts", save_every=1, keep_last=None, drop=(), compress=False
+    )
+    store.save(fight.rollout(), iteration=1)
+    text = {
+        "pilot": pilot,
+        "choice": fight.choice._asdict(),
+        "opponent": opponent_key(fight),
+        "seed": fight.seed,
+        **outcome._asdict(),
+        "score": sum(points for _, points in score_of(outcome, fight.params.time_limit_s)),
+    }
+    write_atomically(folder / _CONFIG, json_text(to_json(fight.config), indent=1))
+    write_atomically(folder / _FILE, json_text(text, indent=1))
+    return folder
+
+
+def _free_folder(opponent: str) -> Path:
+    """Make a folder that nobody has."""
+    name = _NOT_IN_NAMES.sub("-", opponent).strip("-")[:60]
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    make_directory(FOLDER)
+    for number in range(1, 1000):
+        folder = FOLDER / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(f"{FOLDER / stem} and 999 like it are there; remove some")
+
+
+def write_replay(folder: Path, fight: CombatFight, recorded: Recording) -> Path:
+    """Write the page of `navrl replay`; return its file."""
+    own, other = fight.pilots
+    text = combat_page(
+        recorded,
+        spacetime_graph,
+        title=f"{own} against {other}",
+        subtitle=f"{fight.choice.difficulty}, seed {fight.seed}",
+        pilots=fight.pilots,
+    )
+    write_atomically(folder / "replay.html", text)
+    return folder / "replay.html"
+
+
+def flown_again(config: Mapping[str, Any], seed: int, actions: Tensor) -> TensorDictBase:
+    """Return the rollout (1, T) of these actions (1, T, ...) in the env of a recorded fight."""
+    env = build_env(from_json(config), num_envs=1, seed=seed, compile_mode="off")
+    rows, latest = [], env.reset()
+    for action in actions.unbind(1):
+        latest.set(env.action_key, action)
+        with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
+            stepped = env.step(latest)
+        rows.append(stepped)
+        latest = step_mdp(stepped)
+    return torch.stack(rows, 1)
+
+
+# ---- ratings ---------------------------------------------------------------------------------------
+
+
+def opponent_key(fight: CombatFight) -> str:
+    """Return the name under which fights against this opponent are counted together."""
+    choice = fight.choice
+    size = f"{choice.team_size} x " if choice.team_size > 1 else ""
+    hardness = "" if choice.difficulty == "normal" else f" ({choice.difficulty})"
+    return f"{size}{pilot_label(choice.opponent)}{hardness}"
+
+
+def ratings(pilot: str) -> list[dict[str, Any]]:
+    """Return the player's rating against every opponent, with the 95 % interval, the newest fight first.
+
+    A lead of 400 points is a chance of 10 to 1. Each opponent is rated START, so `points` is START plus the
+    lead over this one.
+    """
+    found: dict[str, Payoff] = {}
+    for name, opponent, result in _results():
+        if name != pilot:
+            continue
+        payoff = found.setdefault(opponent, Payoff(["player", "opponent"]))
+        payoff.record("player", "opponent", *_RESULTS[result])
+    rows = []
+    for opponent, payoff in found.items():
+        rating = bradley_terry(payoff)["player"]
+        # Both are rated around their mean: the lead is twice the distance from it.
+        low, points, high = (
+            START + 2.0 * (each - START) for each in (rating.low, rating.points, rating.high)
+        )
+        rows.append(
+            {
+                "opponent": opponent,
+                **payoff.results("player", "opponent")._asdict(),
+                "points": round(points),
+                "low": round(low),
+                "high": round(high),
+            }
+        )
+    return rows
+
+
+def _results() -> Iterator[tuple[str, str, int]]:
+    """Yield player, opponent and result of the intact records, the newest first."""
+    if not FOLDER.is_dir():
+        return
+    for folder in sorted(FOLDER.iterdir(), reverse=True)[:_MOST_FIGHTS]:
+        try:
+            found = read_json(folder / _FILE)
+            pilot, opponent, result = (found[name] for name in ("pilot", "opponent", "result"))
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+        if [type(pilot), type(opponent), type(result)] == [str, str, int] and result in _RESULTS:
+            yield pilot, opponent, result

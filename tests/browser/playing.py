@@ -1,0 +1,69 @@
+"""A server of `navrl play` in this process, and a player who flies by what the page shows."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import threading
+
+import uvicorn
+
+from navrl.live.address import listen
+from navrl.live.guard import Guard
+from navrl.live.play.app import application
+from navrl.live.play.choice import Choice
+from navrl.live.play.games import CombatGames
+from navrl.live.server import Http, WebSocket
+
+# Fly at the enemy until it cannot escape, fire, and turn out of the way of what comes.
+HUNTER = """() => {
+  const held = new Set();
+  const hold = (key, on) => {
+    if (held.has(key) === on) return;
+    on ? held.add(key) : held.delete(key);
+    const at = document.activeElement || document.body;
+    at.dispatchEvent(new KeyboardEvent(on ? "keydown" : "keyup", { key, bubbles: true, cancelable: true }));
+  };
+  window.hunter = setInterval(() => {
+    if (!play.fight || play.isOver) return;
+    const now = play.fight.at(play.clock.at(performance.now()));
+    const own = now.aircraft[0];
+    const enemy = play.fight.enemyOf(now, 0);
+    const off = Math.atan2(enemy.y - own.y, enemy.x - own.x) - own.heading;
+    const turned = Math.atan2(Math.sin(off), Math.cos(off));
+    hold("a", turned > 0.05);
+    hold("d", turned < -0.05);
+    const caught = play.fight.attack && Math.max(...play.fight.attack) < -500;
+    const fire = Boolean(caught && play.fight.ready && Math.abs(turned) < 0.6);
+    hold(" ", fire);
+  }, 40);
+}"""
+
+
+@contextlib.contextmanager
+def served(folder, *overrides, seed=1):
+    """The address of a server whose fights go to `folder`."""
+    before = os.getcwd()
+    os.chdir(folder)
+    games = CombatGames(Choice("crank"), pilot="ace", overrides=overrides, named=[], seed=seed)
+    app = application(games.data(), games.make, games.replay)
+    listener = listen(argparse.Namespace(host="127.0.0.1", port=None, token=False), 0)
+    port = listener.socket.getsockname()[1]
+    config = uvicorn.Config(
+        Guard(app, token=None, port=port),
+        http=Http,
+        ws=WebSocket,
+        log_config=None,
+        access_log=False,
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener.socket])))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.socket.close()
+        os.chdir(before)

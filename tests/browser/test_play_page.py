@@ -1,0 +1,116 @@
+"""The page of `navrl play` in a real browser, with the server and the simulator behind it."""
+
+import pytest
+
+from tests.browser.conftest import DESKTOP, PHONE, Opened
+from tests.browser.playing import HUNTER, served
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("play"), "scenario.range_m=[9000,10000]") as found:
+        yield found
+
+
+@pytest.fixture
+def visit(chromium, address):
+    """visit(phone=False, **choice) -> a page on which the fight of this choice goes on."""
+    opened = []
+
+    def open_one(*, phone=False, **choice):
+        opened.append(Opened(chromium, address, PHONE if phone else DESKTOP))
+        page = opened[-1]
+        for name, value in choice.items():
+            page.page.select_option(f"select[name={name}]", value)
+        page.page.click("#begin")
+        page.wait_for("play.fight !== null && play.fight.duration > 0.2")
+        return page
+
+    yield open_one
+    for page in opened:
+        page.context.close()
+    for page in opened:
+        assert page.problems == []
+        assert [url for url in page.requests if not url.startswith(address)] == []
+
+
+@pytest.mark.parametrize("phone", [False, True])
+def test_both_pictures_move(visit, phone):
+    page = visit(phone=phone, opponent="straight")
+    for canvas in ("top-view", "graph-view"):
+        colours, before = page.pixels(canvas)
+        assert colours > 50
+        page.wait_for(f"play.fight.duration > {page.page.evaluate('play.fight.duration') + 0.6}")
+        assert page.pixels(canvas)[1] != before
+    widths = page.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert widths[0] <= widths[1], "nothing lies beside the screen"
+
+
+def test_the_keyboard_steers_the_simulator(visit):
+    page = visit(opponent="straight")
+    page.page.keyboard.down("a")
+    page.wait_for("play.fight.aircraft[0].rudder.at(-1) === 1")
+    page.page.keyboard.down("Shift")
+    page.wait_for("play.fight.aircraft[0].rudder.at(-1) === 0.5")
+    page.page.keyboard.up("Shift")
+    page.page.keyboard.up("a")
+    page.page.keyboard.down("ArrowRight")
+    page.wait_for("play.fight.aircraft[0].rudder.at(-1) === -1")
+    page.page.keyboard.up("ArrowRight")
+    page.page.keyboard.down("s")
+    page.wait_for("play.fight.aircraft[0].throttle < 0.5")
+    page.page.keyboard.up("s")
+    page.page.keyboard.press(" ")
+    page.wait_for("play.fight.missiles.length === 1")
+    assert page.page.evaluate("play.fight.missiles[0].carrier") == 0
+    page.wait_for("document.getElementById('feed').innerText.includes('You fire at Blue')")
+
+
+def test_pause_speed_and_again(visit):
+    page = visit(opponent="straight")
+    page.press("p")
+    page.page.wait_for_timeout(300)
+    before = page.page.evaluate("play.fight.duration")
+    page.page.wait_for_timeout(300)
+    assert page.page.evaluate("play.fight.duration") == before
+    page.press("p", "+")
+    assert page.page.evaluate("play.speed") == 2
+    page.wait_for(f"play.fight.duration > {before + 1}")
+    page.press("n")
+    page.wait_for("play.fight.duration < 0.5")
+    page.press("?")
+    assert "turn gently" in page.page.inner_text("#keys")
+
+
+def test_the_hunter_wins_against_straight_and_the_record_says_so(visit):
+    page = visit(opponent="straight")
+    page.page.evaluate("play.setSpeed(4)")
+    page.page.evaluate(HUNTER)
+    page.wait_for("document.getElementById('over').open", 120)
+    assert page.page.inner_text("#verdict") == "You win"
+    assert "straight" in page.page.inner_text("#ratings")
+    result = page.page.inner_text("#kept").removeprefix("recorded in ")
+    with page.context.expect_page() as opening:
+        page.page.click("#replay")
+    replay = opening.value
+    replay.wait_for_selector("#scrub", timeout=60_000)
+    assert "Red wins" in replay.inner_text("#outcome")
+    assert result.startswith("outputs/play/")
+
+
+def test_flying_straight_loses_against_the_league_policy(visit):
+    page = visit(opponent="zoo:combat-league")
+    page.page.evaluate("play.setSpeed(4)")
+    page.wait_for("document.getElementById('over').open", 120)
+    assert page.page.inner_text("#verdict") == "You are shot down"
+
+
+def test_fingers_steer_on_a_phone(visit):
+    page = visit(phone=True, opponent="straight")
+    assert page.page.is_visible("#fire")
+    box = page.page.locator("#pad").bounding_box()
+    page.page.touchscreen.tap(box["x"] + 5, box["y"] + 20)
+    page.page.touchscreen.tap(*[box["x"] + box["width"] + 40, box["y"] + 40])
+    page.wait_for("play.fight.missiles.length === 1")
