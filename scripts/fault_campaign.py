@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/fault_campaign.py [--kills 1000] [--flips 10000] [--truncations 1000] ...
 
-Flipped bits, cut ends, full disks, limits on the size of files, killed savers, killed trainings, races.
+Flipped bits, cut ends, full disks, limits on the size of files, killed savers, trainings and ranks, races.
 """
 
 import random
@@ -20,6 +20,7 @@ import fault_disk
 import fault_kills
 import fault_orphans
 import fault_races
+import fault_ranks
 from navrl.storage.checkpoint import load, write_state
 from navrl.storage.header import CorruptFile
 from navrl.storage.rollouts import RolloutStorage, load_rollout
@@ -176,6 +177,11 @@ def orphans(count: int, place: Path, seed: int) -> dict[str, tuple]:
     return {name: kill(number, place / name, seed) for name, (kill, number) in both.items()}
 
 
+def ranks(count: int, place: Path, seed: int) -> dict[str, tuple]:
+    """Kill ranks and launchers of runs by several processes."""
+    return {"ranks": fault_ranks.kill_ranks(count, place / "runs", seed)}
+
+
 _LOSSES = ("unreadable", "damaged", "lost", "torn", "leftovers", "silent", "other", "stuck")
 PARTS = (
     Part("kills", 1000, kills, _LOSSES),
@@ -186,6 +192,7 @@ PARTS = (
     Part("resumes", 50, resumes, ("different_leaves", "different_rows")),
     Part("races", 200, races, ("lost", "double", "wrong")),
     Part("orphans", 100, orphans, ("left", "overlaps")),
+    Part("ranks", 20, ranks, fault_ranks.RankKills._fields[6:]),
 )
 
 

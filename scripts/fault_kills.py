@@ -178,8 +178,8 @@ def kill_training(count: int, place: Path, seed: int, iterations: int = 24) -> C
             if code not in (0, -signal.SIGKILL):
                 raise RuntimeError(f"{run}: exit code {code}")
         runs += 1
-        leaves += len(differences(_state(run), _state(place / "whole")))
-        rows += _rows(run) != _rows(place / "whole")
+        leaves += len(differences(run_state(run), run_state(place / "whole")))
+        rows += run_rows(run) != run_rows(place / "whole")
     return Cycles(kills, runs, leaves, rows, (time.perf_counter() - began) / max(kills, 1))
 
 
@@ -220,11 +220,13 @@ def _newest(run: Path) -> str:
     return max((path.name for path in run.glob("checkpoints/step_*.ckpt")), default="")
 
 
-def _state(run: Path) -> dict[str, Any]:
+def run_state(run: Path) -> dict[str, Any]:
+    """Return the newest checkpoint of a run, without the counters of its loggers."""
     state = load(find(str(run), run.parent))
     return {key: value for key, value in state.items() if key != "loggers"}
 
 
-def _rows(run: Path) -> list[dict[str, float]]:
+def run_rows(run: Path) -> list[dict[str, float]]:
+    """Return the rows of metrics.jsonl without times and memory."""
     found = read_metrics(run / "metrics.jsonl")
     return [{k: v for k, v in row.items() if not k.startswith(_UNTIMED)} for row in found]

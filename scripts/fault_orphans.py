@@ -13,7 +13,7 @@ import torch
 from fault_kills import RUN, train
 from navrl.loggers.jsonl import read_metrics
 
-_MARK = (
+MARK = (
     "NAVRL_FAULT_MARK"  # in the environment of a training, so also of all processes that it starts
 )
 _ENDLESS = ("eval_every=1", "eval_async=true", "total_frames=1000000000")
@@ -59,17 +59,17 @@ def _kill(count: int, place: Path, seed: int, restarts: str) -> Orphans:
         target = _start(place, mark, restarts, compiling=compiling)
         run = place / "run"
         _wait_for(_moment(number // 2, run, mark, rng, first=first, compiling=compiling))
-        alive = _alive(mark)
-        trainings += any("-m navrl.train" in words for words in alive)
-        workers += any(_WORKER in words for words in alive)
-        compilers += any(name in words for words in alive for name in _COMPILERS)
+        living = alive(mark).values()
+        trainings += any("-m navrl.train" in words for words in living)
+        workers += any(_WORKER in words for words in living)
+        compilers += any(name in words for words in living for name in _COMPILERS)
         os.kill(target, signal.SIGKILL)
         os.waitpid(target, 0)
         killed = time.monotonic()
-        while _alive(mark) and time.monotonic() - killed < _PATIENCE_S:
+        while alive(mark) and time.monotonic() - killed < _PATIENCE_S:
             time.sleep(0.05)
         slowest_s = max(slowest_s, time.monotonic() - killed)
-        left += len(_alive(mark))
+        left += len(alive(mark))
     written = place / "run" / "metrics.jsonl"
     found = read_metrics(written) if written.exists() else iter(())
     rows = [row["iteration"] for row in found if "time/iteration" in row]  # others are late metrics
@@ -84,7 +84,7 @@ def _start(place: Path, mark: str, restarts: str, *, compiling: bool) -> int:
         return child
     code = 99
     try:
-        os.environ[_MARK] = mark
+        os.environ[MARK] = mark
         words = [*RUN, *_ENDLESS, restarts, "resume=auto", f"hydra.run.dir={place / 'run'}"]
         if compiling:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place / mark)
@@ -105,7 +105,7 @@ def _moment(
     size = _size(run / "metrics.jsonl")
 
     def begun(*names: str) -> Callable[[], bool]:
-        return lambda: any(name in words for words in _alive(mark) for name in names)
+        return lambda: any(name in words for words in alive(mark).values() for name in names)
 
     later = (begun(_WORKER), lambda: _size(run / "metrics.jsonl") > size)
     conditions: Sequence[Callable[[], bool]] = (
@@ -128,16 +128,16 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _alive(mark: str) -> list[str]:
-    """Return the command lines of all processes with this mark that are no zombies."""
-    wanted, found = f"{_MARK}={mark}".encode(), []
+def alive(mark: str) -> dict[int, str]:
+    """Return the command lines of all processes with this mark that are no zombies, by process."""
+    wanted, found = f"{MARK}={mark}".encode(), {}
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         try:
             if wanted in (process / "environ").read_bytes().split(b"\0"):
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append(words)
+                found[int(process.name)] = words
         except OSError:  # it has ended since
             continue
     return found

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -100,36 +100,68 @@ class SharedMemory:
                     raise ConnectionError("a process has ended")
 
 
-def _machine() -> str | None:
-    """Return what tells this machine and its processes from others; None where memory is not shared."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return None
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-
-
 def shared_memory(rank: int, size: int) -> SharedMemory | None:
     """Return memory for all ranks; None unless they are of one machine that can share it so."""
     every: list[Any] = [None] * size
-    dist.all_gather_object(every, (_machine(), os.getpid()))
+    dist.all_gather_object(every, (machine(), os.getpid()))
     hosts, pids = {host for host, _ in every}, [pid for _, pid in every]
     if len(hosts) > 1 or None in hosts:
         return None
     num_bytes = size * _LINE * 8 + 2 * size * _PLACE_BYTES
     with contextlib.ExitStack() as stack:
-        descriptor = -1
-        if rank == 0:  # memory without a name: nobody else finds it, and it ends with the processes
-            descriptor = os.memfd_create("navrl")
-            stack.callback(os.close, descriptor)
-            os.ftruncate(descriptor, num_bytes)
-        box = [descriptor]
+        box: list[Any] = [_made(num_bytes, stack) if rank == 0 else None]
         dist.broadcast_object_list(box, src=0)
         found = None
-        with contextlib.suppress(OSError, ValueError):
-            place = os.open(f"/proc/{pids[0]}/fd/{box[0]}", os.O_RDWR)
-            stack.callback(os.close, place)
-            found = SharedMemory(mmap.mmap(place, num_bytes), rank, pids)
-        dist.all_gather_object(
-            every, found is not None
-        )  # also: rank 0 keeps it open until all have it
+        if box[0] is not None:
+            with contextlib.suppress(OSError, ValueError):
+                memory = _opened(f"/proc/{pids[0]}/fd/{box[0].descriptor}", box[0], stack)
+                found = SharedMemory(mmap.mmap(memory, num_bytes), rank, pids)
+        # Also: rank 0 keeps it open until all have it.
+        dist.all_gather_object(every, found is not None)
     return found if all(every) else None
+
+
+def machine() -> str | None:
+    """Return what tells this machine and its processes from others; None where memory is not shared."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return None
+    try:
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return None  # of a container that sees the processes of its host under other numbers
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}:{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None
+
+
+class _Memory(NamedTuple):
+    """Memory without a name: nobody else finds it, and it ends with the processes."""
+
+    descriptor: int  # of rank 0
+    device: int
+    inode: int
+
+
+def _made(num_bytes: int, stack: contextlib.ExitStack) -> _Memory | None:
+    """Make memory that is open as long as the stack is; None where the system refuses it."""
+    try:
+        descriptor = os.memfd_create("navrl")
+        stack.callback(os.close, descriptor)
+        os.ftruncate(descriptor, num_bytes)
+    except OSError:
+        return None
+    status = os.fstat(descriptor)
+    return _Memory(descriptor, status.st_dev, status.st_ino)
+
+
+def _opened(path: str, made: _Memory, stack: contextlib.ExitStack) -> int:
+    """Open the memory of rank 0; raise OSError about any other file.
+
+    In two containers one path may mean two files, and opening a device may do something.
+    """
+    status = os.stat(path)
+    if (status.st_dev, status.st_ino) != (made.device, made.inode):
+        raise FileNotFoundError(path)
+    memory = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    stack.callback(os.close, memory)
+    return memory

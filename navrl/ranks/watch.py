@@ -18,6 +18,8 @@ from typing import Any
 
 from torch import distributed
 
+from navrl.ranks.shared import machine
+
 _EVERY_S, _SILENT_S = 2.0, 20.0
 _SILENT_BEATS = round(_SILENT_S / _EVERY_S)  # of our own: none passes while this machine sleeps
 _ANSWER = timedelta(seconds=10)  # of the store
@@ -56,7 +58,7 @@ def _watch(rank: int, size: int, ended: threading.Event) -> None:
         store: Any = distributed.TCPStore(  # type: ignore[attr-defined]
             place, port, is_master=False, timeout=_ANSWER
         )
-        me = f"{socket.gethostname()} {os.getpid()}"
+        me = f"{socket.gethostname()} {machine()} {os.getpid()}"
         for beat in range(1 << 62):
             store.set(_key(rank), f"{me} {beat}")
             for other in set(range(size)) - {rank}:
@@ -86,8 +88,8 @@ def _look(store: Any, other: int, seen: dict[int, tuple[bytes, int]], beat: int)
 
 def _end(silent: int, report: bytes) -> None:
     """Say which rank is silent, kill it where it runs on this machine, and end this process."""
-    host, pid, _ = report.decode().rsplit(" ", 2)
-    if host == socket.gethostname():
+    host, place, pid, _ = report.decode().rsplit(" ", 3)
+    if (host, place) == (socket.gethostname(), str(machine())):  # a number is of one container
         with contextlib.suppress(OSError):
             os.kill(int(pid), signal.SIGKILL)  # stopped as it is, it would not end otherwise
     _lose(f"rank {silent} (process {pid} on {host}) has not answered for {_SILENT_S:.0f} s")

@@ -12,14 +12,14 @@ import random
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
 from navrl.collectors.gathered import GatheredCollector, own_state
 from navrl.config.build import is_ours, parameters_of
@@ -40,9 +40,7 @@ from navrl.loggers.console import resolve_style
 from navrl.run.device import enough_memory, is_out_of_memory, pick_device, prepare_process
 from navrl.run.episodes import measured_gate
 from navrl.run.stored_files import require_no_files
-from navrl.run.transfer import initialise
-from navrl.storage.checkpoint import load_policy_state
-from navrl.storage.find import OUTPUTS, find, is_shipped
+from navrl.run.transfer import OPPONENT, TrainedPolicy, errors_of_policy, initialise, read_policy
 from navrl.storage.schema import TENSOR, Having, Named, check, check_finite, check_fits, loading
 
 if TYPE_CHECKING:
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
 
 _NETWORKS = ("policy", "critic")
 _COMBAT = "navrl.envs.CombatEnv"
-_CHECKPOINT = "opponent.checkpoint"
 # Errors of an object where one of another kind is expected.
 _WRONG_KIND = (AttributeError, TypeError, LookupError, ArithmeticError, RuntimeError)
 
@@ -96,7 +93,14 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     np.random.seed(plain_seed(cfg.seed))  # which takes 32 bits only
     own = cfg.num_envs // plan.ranks.size
     first = plan.ranks.rank * own
-    env = build_env(cfg, num_envs=own, seed=cfg.seed, first_env_id=first, from_checkpoint=untrusted)
+    env = build_env(
+        cfg,
+        num_envs=own,
+        seed=cfg.seed,
+        first_env_id=first,
+        from_checkpoint=untrusted,
+        opponent=plan.opponent,
+    )
     agent = build_agent(cfg, env, num_iterations=plan.total, from_checkpoint=untrusted)
     share = getattr(agent, "share_gradients", None)
     if share is not None:  # others update alike on every rank
@@ -107,8 +111,8 @@ def _build_learners(plan: Plan) -> tuple[Env, Agent, Curriculum]:
     curriculum: Curriculum = _made("curriculum", cfg, from_checkpoint=untrusted, **parts)
     allow_lag(cfg, agent)
     # Before the run is opened: a checkpoint that does not fit changes nothing.
-    if saved is None and cfg.init is not None:
-        taken = initialise(agent, str(cfg.init), normalisers=cfg.init_normalisers)
+    if plan.init is not None:
+        taken = initialise(agent, str(cfg.init), plan.init, normalisers=cfg.init_normalisers)
         if plan.ranks.rank == 0:
             sys.stdout.write(f"{printable(taken)}\n")
     if saved is not None:
@@ -155,10 +159,12 @@ def build_env(
     compile_mode: str | bool | None = None,
     from_checkpoint: bool = True,
     known: bool = False,
+    opponent: TrainedPolicy | None = None,
 ) -> Env:
     """Build the env of a configuration, with the policy of an opponent that is a checkpoint.
 
-    A `known` world is one of which this command has said already what is odd.
+    `opponent` is that checkpoint where it has been read already. A `known` world is one of which this command
+    has said already what is odd.
     """
     if compile_mode is not None:
         cfg = cfg.copy()
@@ -174,7 +180,7 @@ def build_env(
         first_env_id=first_env_id,
     )
     _check_kind(env)
-    install_opponent(env)
+    install_opponent(env, opponent)
     users = allowed() or not is_ours(type(env).__module__)
     if users and not known and isinstance(env, BatchedEnv):  # ours alone are held by tests
         for sentence in check_step(env):
@@ -316,19 +322,13 @@ def combat_params(cfg: DictConfig) -> CombatParams:
     return params.checked()
 
 
-def resolve_opponent(cfg: DictConfig) -> None:
-    """Replace the checkpoint of an opponent by its file: "latest" changes as soon as this run saves."""
-    reference = OmegaConf.select(cfg, "opponent.checkpoint")
-    if reference is None or is_shipped(str(reference)):  # whose path is another on every machine
-        return
-    with _errors_of_policy(_CHECKPOINT, reference):
-        cfg.opponent.checkpoint = str(find(str(reference), OUTPUTS))
+def install_opponent(env: Env, trained: TrainedPolicy | None = None) -> None:
+    """Give an opponent that is a checkpoint its policy, which observes and acts as it was trained to.
 
-
-def install_opponent(env: Env) -> None:
-    """Give an opponent that is a checkpoint its policy, which observes and acts as it was trained to."""
+    The checkpoint may have been read already.
+    """
     if isinstance(env, CombatEnv) and (network := network_of(env.opponent)) is not None:
-        install_policy(network, env.params, env.device, env.compile_mode)
+        install_policy(network, env.params, env.device, env.compile_mode, trained=trained)
 
 
 def install_policy(
@@ -336,12 +336,12 @@ def install_policy(
     params: CombatParams,
     device: torch.device,
     compile_mode: str | bool,
-    option: str = _CHECKPOINT,
+    option: str = OPPONENT,
+    trained: TrainedPolicy | None = None,
 ) -> None:
     """Give a pilot that is a checkpoint its policy; `option` named it."""
-    with _errors_of_policy(option, opponent.checkpoint), torch.random.fork_rng(devices=[]):
-        path = find(opponent.checkpoint, OUTPUTS)
-        state = load_policy_state(path)
+    with errors_of_policy(option, opponent.checkpoint), torch.random.fork_rng(devices=[]):
+        path, state = trained or read_policy(opponent.checkpoint)
         cfg = from_json(state["config"])
         if cfg.env.get("_target_") != _COMBAT:
             raise ConfigError(f"it is a run of env={cfg.env.name}, not combat")
@@ -400,15 +400,6 @@ def _check_arguments(
                 f"{part} had other options: {error}; use that version, or train again"
             )
         raise ConfigError(reason) from error
-
-
-@contextlib.contextmanager
-def _errors_of_policy(option: str, reference: str) -> Iterator[None]:
-    """Name the option in errors about the checkpoint of a pilot."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise ConfigError(f"{option} = {reference}: {error}; change {option}") from error
 
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from navrl.config.stored import LOCAL, words_of
 from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
 from navrl.ranks import Ranks, ranks_of, world
-from navrl.run.build import resolve_opponent
 from navrl.run.device import MOST_ENVS, own_threads
 from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
 from navrl.run.status import has_finished
 from navrl.run.stored_files import Repeated, files_read, repeated, require_typed
+from navrl.run.transfer import TrainedPolicy, read_opponent, read_policy, resolve_opponent
 from navrl.storage.checkpoint import check_policy_state, load
 from navrl.storage.files import parse_json, read_text
 from navrl.storage.find import OUTPUTS, find
@@ -87,6 +87,8 @@ class Plan(NamedTuple):
     frames: int  # made before
     started: float = 0.0  # on time.monotonic's clock
     ranks: Ranks = ALONE
+    init: TrainedPolicy | None = None  # with whose weights a new run begins
+    opponent: TrainedPolicy | None = None  # that no longer learns
 
     @property
     def path(self) -> Path:
@@ -191,7 +193,11 @@ def plan_run(
         cfg.shards = ranks.shards
         begun(lock.path)
         origin = str(checkpoint or "nothing")
-        yield Plan(cfg, choices, lock, overrides, saved, origin, *progress, started, ranks)
+        # Here, so that all ranks get what rank 0 has read.
+        init = read_policy(str(cfg.init)) if saved is None and cfg.init is not None else None
+        opponent = read_opponent(cfg)
+        parts = (overrides, saved, origin, *progress, started, ranks, init, opponent)
+        yield Plan(cfg, choices, lock, *parts)
 
 
 @contextlib.contextmanager
@@ -312,6 +318,21 @@ def _locked(
             remove_if_empty(fresh)  # Hydra made it for a new run
             return lock, checkpoint
         lock.release()
+
+
+def found_run(cfg: DictConfig) -> tuple[Path, Mapping[str, Any]]:
+    """Return the folder in which this command trains, and its saved configuration, {} without one."""
+    hydra = HydraConfig.get()
+    fresh = Path(hydra.runtime.output_dir)
+    if cfg.resume is None:
+        return fresh, {}
+    if cfg.resume == AUTO:
+        folder = own_folder(fresh, list(hydra.overrides.task))
+        checkpoint = _newest_in(folder)
+    else:
+        checkpoint = find(str(cfg.resume), OUTPUTS)
+        folder = _run_of(checkpoint) or fresh
+    return folder, {} if checkpoint is None else _load_run(checkpoint)["config"]
 
 
 def own_folder(fresh: Path, overrides: Sequence[str]) -> Path:

@@ -22,18 +22,18 @@ from navrl.config.compose import (
 )
 from navrl.config.quoting import override
 from navrl.contracts import Env, Policy, ScriptedEnv
-from navrl.run.build import build_env, load_policy, resolve_opponent
+from navrl.run.build import build_env, load_policy
 from navrl.run.device import MOST_ENVS, enough_memory
 from navrl.run.episodes import play, summarise
 from navrl.run.evaluation import evaluation_config
 from navrl.run.intervals import Interval
 from navrl.run.stored_files import files_read, files_typed, repeated, require_typed
+from navrl.run.transfer import OPPONENT, resolve_opponent
 from navrl.storage.checkpoint import load_policy_state
 from navrl.storage.find import OUTPUTS, find, is_shipped
 from navrl.storage.info import BEST, LATEST
 
 SCRIPTED = "scripted:"
-_CHECKPOINT = "opponent.checkpoint"
 _NO_PILOTS = ("checkpoint", "league", "mixture", "scripts")  # several pilots, or a network
 PRECISION = "agent.network.precision"  # may differ from that of the training: the weights stay fp32
 _INTERFACE = ("observation", "action", "env.observation", "env.sim.decision_s", "env.sim.frame")
@@ -216,7 +216,7 @@ def spelled_out(word: str) -> list[str]:
     if group != "opponent":
         return [word]
     quoted = reference[:1] in ("'", '"')
-    chosen = f"{_CHECKPOINT}={reference}" if quoted else override(_CHECKPOINT, reference)
+    chosen = f"{OPPONENT}={reference}" if quoted else override(OPPONENT, reference)
     return ["opponent=checkpoint", chosen]
 
 

@@ -88,7 +88,7 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
         sys.exit(1)  # the one that has ended says why
     except (ConfigError, RuntimeError, OSError) as error:
         sys.stderr.write(f"navrl: rank {rank} ends: {error}\n")
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
     return True
 
 

@@ -8,9 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -41,17 +42,36 @@ def supervise(command: Sequence[str], folder: Path, restarts: int) -> int:
     these signals too, and SIGUSR1.
     """
     child = _Child()
+
+    def run() -> Ended:
+        code = child.run(command)
+        settle(folder, child.pid, code)
+        return Ended(code, f"training {_described(code)}", stopped=child.stopped_by != 0)
+
     with child.relaying():
-        for attempt in range(restarts + 1):
-            code = child.run(command)
-            crashed = not child.stopped_by and _crashed(code, folder, child.pid)
-            settle(folder, child.pid, code)
-            if not crashed:
-                break
-            left = restarts - attempt
-            then = f"restart {attempt + 1} of {restarts}" if left else "no restart is left"
-            sys.stderr.write(f"navrl: training {_described(code)}; {then}\n")
-    return 128 - code if code < 0 else code
+        return restart_crashed(run, folder, restarts)
+
+
+class Ended(NamedTuple):
+    """The end of a training in other processes."""
+
+    code: int  # negative: of the signal that killed it
+    words: str  # what happened
+    stopped: bool = False  # by a signal to this process
+
+
+def restart_crashed(run: Callable[[], Ended], folder: Path, restarts: int) -> int:
+    """Run a training in `folder`, and again if it crashed; return the exit code of the last attempt."""
+    for attempt in range(restarts + 1):
+        before = owner_of(folder)
+        ended = run()
+        begun = owner_of(folder) != before  # else a folder or an option is wrong
+        if ended.stopped or not _crashed(ended.code, begun=begun):
+            break
+        left = restarts - attempt
+        then = f"restart {attempt + 1} of {restarts}" if left else "no restart is left"
+        sys.stderr.write(f"navrl: {ended.words}; {then}\n")
+    return 128 - ended.code if ended.code < 0 else ended.code
 
 
 def supervised_folder(cfg: DictConfig) -> Path:
@@ -70,13 +90,17 @@ def supervised_folder(cfg: DictConfig) -> Path:
 
 def supervised_command(cfg: DictConfig, folder: Path) -> list[str]:
     """Return this command for a child that begins or continues the run in `folder`."""
+    return [sys.executable, "-m", "navrl.train", *sys.argv[1:], *supervised_words(cfg, folder)]
+
+
+def supervised_words(cfg: DictConfig, folder: Path) -> list[str]:
+    """Return the options by which a child begins or continues the run in `folder`."""
     if cfg.resume not in (None, AUTO) or HydraConfig.get().mode is RunMode.MULTIRUN:
         raise ConfigError(
             f"restarts = {cfg.restarts} goes on with the run of this very command; expected resume=auto and "
             "no -m; change restarts"
         )
-    last_words = [f"resume={AUTO}", "restarts=0", override("hydra.run.dir", folder)]
-    return [sys.executable, "-m", "navrl.train", *sys.argv[1:], *last_words]
+    return [f"resume={AUTO}", "restarts=0", override("hydra.run.dir", folder)]
 
 
 class _Child:
@@ -111,16 +135,15 @@ class _Child:
             self._process.send_signal(number)
 
 
-def _crashed(code: int, folder: Path, pid: int) -> bool:
-    """Return whether the end of that process is worth another attempt."""
-    if code < 0:
-        return -code not in ENDING
-    return code == 1 and _has_begun(pid, folder)  # before that a folder or an option is wrong
+def _crashed(code: int, *, begun: bool) -> bool:
+    """Return whether an end is worth another attempt; `begun`: the process came to train."""
+    return -code not in ENDING if code < 0 else code == 1 and begun
 
 
-def _has_begun(pid: int, folder: Path) -> bool:
-    """Return whether the process came to train in the folder."""
-    return bool(read_status(folder).get("pid") == pid)
+def owner_of(folder: Path) -> int | None:
+    """Return the process that last began to train in the folder, None before."""
+    pid = read_status(folder).get("pid")
+    return pid if isinstance(pid, int) else None
 
 
 def settle(folder: Path, pid: int, code: int) -> None:
@@ -133,6 +156,6 @@ def settle(folder: Path, pid: int, code: int) -> None:
 
 
 def _described(code: int) -> str:
-    if code > 0:
-        return f"failed with exit code {code}"
+    if code >= 0:
+        return f"ended with exit code {code}"
     return f"was killed by {signal.Signals(-code).name}"

@@ -97,3 +97,19 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
     assert rows == expected_rows
     assert differences(state, expected) == []
+
+
+def test_policies_that_options_name_are_those_of_rank_0(tmp_path):
+    """The other rank is on a host without any run."""
+    (tmp_path / "empty").mkdir()
+    other = (*TINY, *COMBAT, "num_envs=64", "total_frames=256", "hydra.run.dir=outputs/other")
+    words = (*TINY, *TWO, *COMBAT, "init=latest", "opponent=checkpoint")
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        train_with(1, *other, folder=folder)
+        ended = train_with(number, *words, folder=folder, elsewhere=tmp_path / "empty")
+        assert [each.returncode for each in ended] == [0] * number, ended
+        assert "beginning with 9 of 9 tensors of the policy" in ended[0].stdout
+    (state, rows), (expected, expected_rows) = (outcome(tmp_path / str(n)) for n in (2, 1))
+    assert rows == expected_rows
+    assert differences(state, expected) == ["/config/opponent/checkpoint"]  # each in its own folder

@@ -53,7 +53,10 @@ def test_every_generator_is_seeded(compose_cfg, seed):
         sizes = ("num_envs=4", "rollout_steps=8", "agent.num_minibatches=2")
         cfg = compose_cfg("env=coverage", "compile=off", *sizes, f"seed={seed}")
         build_parts(
-            SimpleNamespace(cfg=cfg, saved=None, total=1, done=0, ranks=Ranks())
+            SimpleNamespace(
+                **{"cfg": cfg, "saved": None, "total": 1, "done": 0, "ranks": Ranks()},
+                **{"init": None, "opponent": None},
+            )
         ).collector.shutdown()
         return random.random(), np.random.random(), float(torch.rand(()))
 

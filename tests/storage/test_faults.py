@@ -62,7 +62,7 @@ def test_no_power_cut_damages_or_loses_anything(tmp_path, make):
 
 def test_a_small_campaign_keeps_every_promise(tmp_path):
     numbers = {"kills": 8, "flips": 100, "truncations": 30, "full-disks": 8, "file-limits": 8}
-    numbers |= dict.fromkeys(("resumes", "races", "orphans"), 0)
+    numbers |= dict.fromkeys(("resumes", "races", "orphans", "ranks"), 0)
     words = [word for name, n in numbers.items() for word in (f"--{name}", str(n))]
     done = process(fault_campaign.main, *words, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
