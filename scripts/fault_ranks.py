@@ -54,14 +54,13 @@ class RankKills(NamedTuple):
 def kill_ranks(count: int, place: Path, seed: int) -> RankKills:
     """Kill `count` runs once each, by two and by three ranks, with restarts and without."""
     torch.set_num_threads(1)  # OpenMP does not survive a fork
-    rng = random.Random(seed)
     place.mkdir()
     whole = place / "whole"
     if _wait(_start(whole, "whole", ["ranks=1"])) != 0:
         raise RuntimeError("the run without kills has failed")
     found = RankKills(*[0] * len(RankKills._fields))
-    for number in range(count):
-        found = _sum(found, _one(place, number, rng, whole))
+    for number in range(seed, seed + count):  # so that parts of a campaign differ
+        found = _sum(found, _one(place, number, whole))
     return found._replace(kills=count)
 
 
@@ -70,8 +69,9 @@ def _sum(before: RankKills, one: RankKills) -> RankKills:
     return added._replace(slowest_end_s=max(before.slowest_end_s, one.slowest_end_s))
 
 
-def _one(place: Path, number: int, rng: random.Random, whole: Path) -> RankKills:
+def _one(place: Path, number: int, whole: Path) -> RankKills:
     """Kill a process of a run at a moment, let the run come to its end, and compare it."""
+    rng = random.Random(number)
     run, mark = place / f"run{number}", f"{os.getpid()}-ranks-{number}"
     ranks, restarts = 2 + number % 2, number // 2 % 2
     words = [f"ranks={ranks}", f"restarts={restarts}"]
