@@ -14,13 +14,13 @@ from navrl.loggers.null import NullLogger
 from navrl.storage.files import is_at, open_regular, parse_json, to_json, write_atomically
 
 _LOG = logging.getLogger(__name__)
-_MOST_LINE_BYTES = 1 << 20  # a record has some kB
+MOST_LINE_BYTES = 1 << 20  # a record has some kB
 # Bytes from the end that hold the last records; the second time a record of any size.
-_LAST_PARTS = (256 << 10, 2 * _MOST_LINE_BYTES)
+_LAST_PARTS = (256 << 10, 2 * MOST_LINE_BYTES)
 _MOST_NAME = 200  # characters
 _MOST_FRAMES = 10**18  # as of a checkpoint
 # Of a run; a table has a cell for every metric in every iteration.
-_MOST_METRICS, _MOST_CELLS = 4096, 20_000_000
+MOST_METRICS, MOST_CELLS = 4096, 20_000_000
 
 
 class JsonlLogger(NullLogger):
@@ -135,10 +135,10 @@ def read_iterations(path: Path) -> list[dict[str, float]]:
     for row in read_metrics(path):
         rows.setdefault(row["frames"], {}).update(row)
         metrics |= row.keys()
-        if len(metrics) > _MOST_METRICS or len(metrics) * len(rows) > _MOST_CELLS:
+        if len(metrics) > MOST_METRICS or len(metrics) * len(rows) > MOST_CELLS:
             raise ConfigError(
                 f"{path} holds {len(metrics):,} metrics in {len(rows):,} iterations; expected at most "
-                f"{_MOST_METRICS:,} metrics and {_MOST_CELLS:,} numbers in all; leave this run out"
+                f"{MOST_METRICS:,} metrics and {MOST_CELLS:,} numbers in all; leave this run out"
             )
     return [rows[frames] for frames in sorted(rows)]
 
@@ -167,24 +167,27 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {
         key: _number(value)
         for key, value in row.items()
-        if (value is None or type(value) in (int, float)) and _is_name(key)
+        if (value is None or type(value) in (int, float)) and is_name(key)
     }
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield length and content of every line; a line that is too long for a record has no content."""
-    while line := file.readline(_MOST_LINE_BYTES):
+    while line := file.readline(MOST_LINE_BYTES):
         length, part = len(line), line
         while part and not part.endswith(b"\n"):  # too long, or the last one
-            part = file.readline(_MOST_LINE_BYTES)
+            part = file.readline(MOST_LINE_BYTES)
             length += len(part)
         yield length, line if length == len(line) else b""
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     """Return the record on a whole line, None for a torn or foreign one."""
-    if not line.endswith(b"\n"):
-        return None
+    return parse_record(line) if line.endswith(b"\n") else None
+
+
+def parse_record(line: bytes) -> dict[str, Any] | None:
+    """Return the record in a line as it was parsed, None for a foreign line."""
     try:
         row = parse_json(line)
     except ValueError:  # also what broken UTF-8 raises
@@ -195,7 +198,8 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     return row if all(type(at) is int and 0 <= at < _MOST_FRAMES for at in place) else None
 
 
-def _is_name(key: str) -> bool:
+def is_name(key: str) -> bool:
+    """Return whether a metric may be called so."""
     return len(key) <= _MOST_NAME and key.isprintable()
 
 

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from navrl.loggers.table import Column, Table
 from navrl.run.intervals import t_quantile
 
+Rows = Table | Sequence[dict[str, float]]
 Numbers = list[float | None]  # None where a run has no value
 
 LARGEST = 1e150  # whose square, in a deviation, is still a number
@@ -31,9 +36,10 @@ class Axis(NamedTuple):
         """Return the frames at which the steps end."""
         return [round(self.frames * (step + 1)) for step in range(self.points)]
 
-    def place(self, frames: float) -> int:
-        """Return the step that contains these frames."""
-        return min(max(math.ceil(frames / self.frames - 1e-9) - 1, 0), self.points - 1)
+    def places(self, frames: Column) -> NDArray[np.int64]:
+        """Return the steps that contain these frames."""
+        steps = np.ceil(frames / self.frames - 1e-9).astype(np.int64) - 1
+        return np.clip(steps, 0, self.points - 1)
 
 
 class Band(NamedTuple):
@@ -44,22 +50,40 @@ class Band(NamedTuple):
     high: Numbers
 
 
-def axis(rows: Sequence[Sequence[dict[str, float]]]) -> Axis:
+def axis(rows: Sequence[Rows]) -> Axis:
     """Return an axis with as many steps as the longest run has iterations, up to what a screen can show."""
-    most = max((row["frames"] for run in rows for row in run), default=1.0)
-    iterations = max((len({row["frames"] for row in run}) for run in rows), default=1)
+    frames = [column(run, "frames") for run in rows]
+    most = max((float(run.max()) for run in frames if run.size), default=1.0)
+    iterations = max((len(np.unique(run)) for run in frames), default=1)
     points = max(min(iterations, _MOST_POINTS), 1)
     return Axis(max(most, 1.0) / points, points)
 
 
-def curve(rows: Sequence[dict[str, float]], metric: str, on: Axis) -> Numbers:
+def curve(rows: Rows, metric: str, on: Axis) -> Numbers:
     """Return the mean of a metric over the rows of each step, for one run."""
-    found: list[list[float]] = [[] for _ in range(on.points)]
-    for row in rows:
-        value = drawable(row.get(metric))
-        if value is not None:
-            found[on.place(row["frames"])].append(value)
-    return [_rounded(fmean(values)) if values else None for values in found]
+    values = column(rows, metric)
+    known = np.abs(values) < LARGEST  # also not of nan
+    places = on.places(column(rows, "frames")[known])
+    counts = np.bincount(places, minlength=on.points)
+    sums = np.bincount(places, values[known], minlength=on.points)
+    pairs = zip(sums.tolist(), counts.tolist(), strict=True)
+    return [_rounded(total / count) if count else None for total, count in pairs]
+
+
+def column(rows: Rows, metric: str) -> Column:
+    """Return a metric of every row, nan where it is missing."""
+    if isinstance(rows, Table):
+        return rows.column(metric)
+    return np.array([row.get(metric) for row in rows], dtype=np.float64)
+
+
+def metrics_of(rows: Rows) -> list[str]:
+    """Return the metrics of the rows, in the order in which they were logged."""
+    return (
+        rows.names
+        if isinstance(rows, Table)
+        else [*dict.fromkeys(key for row in rows for key in row)]
+    )
 
 
 def band(curves: Sequence[Numbers], *, share: bool = False) -> Band:

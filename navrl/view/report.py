@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from navrl.view.curves import LARGEST, Axis, Band, Numbers, axis, band, curve, drawable, settled
+from navrl.view.curves import (
+    LARGEST,
+    Axis,
+    Band,
+    Numbers,
+    Rows,
+    axis,
+    band,
+    column,
+    curve,
+    drawable,
+    metrics_of,
+    settled,
+)
 
 _BOUNDS = ("_low", "_high")
 _PER_STEP = "low/reward/"  # of an agent per step; other rewards are of episodes
@@ -24,7 +36,7 @@ class Run(NamedTuple):
     seed: int
     state: str
     objective: str
-    rows: Sequence[dict[str, float]]
+    rows: Rows
     summary: Mapping[str, float]
 
     @property
@@ -50,7 +62,7 @@ def report(runs: Sequence[Run], *, title: str, subtitle: str) -> dict[str, Any]:
     ]
     on = axis([run.rows for run in runs])
     charts = _Charts(groups, on)
-    names = list(dict.fromkeys(key for run in runs for row in run.rows for key in row))
+    names = list(dict.fromkeys(key for run in runs for key in metrics_of(run.rows)))
     names = [name for name in names if "/" in name and not name.endswith(_BOUNDS)]
     sections = [
         _section("Learning", _LEARNING, charts.learning(names)),
@@ -260,7 +272,7 @@ def _section(
 
 def _row(run: Run, group: Group) -> dict[str, Any]:
     """Return a row of the table of runs."""
-    seconds = [row.get("time/iteration", math.nan) for row in run.rows]
+    seconds = column(run.rows, "time/iteration").tolist()
     seconds = [duration for duration in seconds if 0.0 < duration < LARGEST]
     settled = sum(seconds[1:])  # the first iteration compiles
     since = run.frames - run.rows[0]["frames"] if run.rows else 0.0
