@@ -19,7 +19,6 @@ from omegaconf import DictConfig
 import navrl
 from navrl.config.command import run_main
 from navrl.run.build import Parts, build_parts
-from navrl.run.episodes import episode_metrics, episode_sums
 from navrl.run.evaluation import final_evaluation
 from navrl.run.plan import Plan, removed_on_error
 from navrl.run.progress import Monitor
@@ -55,15 +54,19 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
         with records.saver:
             left = plan.total - plan.done  # none after a stop in the final evaluation
             metrics = loop(plan, parts, records, interrupt) if left else records.last_iteration()
+        early = records.evaluations.stop_reason
+        if early:
+            records.note(f"the training ends early: {early}")
         parts.collector.shutdown()
         records.loggers.summary(metrics)
         records.require_saved(parts.agent, interrupt)
         records.log_late(records.evaluations.rest(records.note), interrupt)
         final = interrupt.attempt(final_evaluation, plan.cfg, parts.agent, records.note)
         if final is None:
-            records.end_interrupted(interrupt, complete=metrics["iteration"] == plan.total)
+            trained = bool(early) or metrics["iteration"] == plan.total
+            records.end_interrupted(interrupt, complete=trained)
             return math.nan
-        records.end_finished({**metrics, **final})
+        records.end_finished({**metrics, **final}, early)
     objective = parts.env.objective
     scores = [value for name, value in final.items() if name.endswith(f"/{objective}")]
     return sum(scores) / len(scores) if scores else metrics.get(f"episode/{objective}", math.nan)
@@ -72,7 +75,7 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
 def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> dict[str, float]:
     """Collect with one policy version, learn from it, forget it; return the last iteration's metrics."""
     env, agent, collector, curriculum = parts
-    run, saver, loggers, rollouts, evaluations, _ = records
+    run, saver, loggers, rollouts, evaluations, episodes, _ = records
     monitor = Monitor(device=env.device, total_frames=plan.total_frames, start_frames=run.frames)
     # The oldest is that of the rollout's episodes.
     stages: deque[int] = deque(maxlen=1 + collector.lag)
@@ -83,8 +86,8 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
             with monitor.section("rollouts"):
                 rollouts.after(iteration, rollout, records.note)
             with collector.ahead(), monitor.section("update"):
-                ended = episode_sums(rollout)
-                metrics = agent.update(rollout) | episode_metrics(env, ended)
+                ended = episodes.sums(rollout)
+                metrics = agent.update(rollout) | episodes.metrics(ended)
 
             # react
             interrupt.defer()  # from now on there is something new to save
@@ -108,22 +111,25 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
                 del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
                 records.note_first_iteration(plan)
             loggers.log(metrics | timing, iteration=iteration, frames=frames)
-            stop, save, due = plan.ranks.largest(
-                interrupt.number, interrupt.save_requested, evaluated or saver.due(iteration)
+            stop, save, due, enough = plan.ranks.largest(
+                interrupt.number,
+                interrupt.save_requested,
+                evaluated or saver.due(iteration),
+                bool(evaluations.stop_reason),
             )
             interrupt.adopt(stop)
-            last = iteration == plan.total or stop != 0
+            last = iteration == plan.total or bool(stop or enough)
             due = due or last or save
             # Never after a skipped update, or a restart would continue where numbers overflow.
             if due and not agent.skipped_in_a_row:
                 interrupt.save_requested = False
                 with monitor.section("save"):
-                    score = plan.score(env, metrics)
+                    score = plan.score(env, metrics | episodes.latest)
                     records.save(plan, parts, iteration, score=score, stage=stages[0], last=last)
             if last:
                 break
             profiler.step()
-    return metrics | monitor.summary() | {"iteration": iteration}
+    return metrics | episodes.latest | monitor.summary() | {"iteration": iteration}
 
 
 def main() -> None:

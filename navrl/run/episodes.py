@@ -1,4 +1,4 @@
-"""Statistics of episodes: play one in every env and summarise them, or summarise those of a rollout."""
+"""Statistics of episodes: play one in every env and summarise them, or summarise those of training."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from navrl.contracts import Agent, Env, LessonEnv, Policy
 from navrl.curriculum.gate import means
 from navrl.ranks import Ranks
 from navrl.run.intervals import Interval, mean_interval, wilson
+from navrl.storage.schema import Rule, check, numbers
 
 _LONGEST = 100_000  # steps of an episode; evaluations wait for its end
 
@@ -100,15 +101,78 @@ def table(metrics: Mapping[str, Interval]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def episode_sums(rollout: TensorDictBase) -> Tensor:
-    """Return the number of ended episodes and the sum of each statistic over them, copied to the host.
+class TrainingEpisodes:
+    """Statistics of training: those of the episodes that began in one iteration, once all of them have ended.
 
-    Call it before the update and read it after: the update's one read of the device then waits for this
-    copy too, so that reading costs no synchronisation of its own.
+    Those that end in an iteration are no fair sample. The short ones come first, and where a fight is won in
+    less time than it takes to end in a draw, the first to end are all won.
     """
-    done = rollout.get(("next", "done"))
-    sums = torch.where(done, rollout.get(("next", "episode")), 0.0).sum((0, 1))
-    return torch.cat([done.sum().reshape(1).to(sums.dtype), sums]).to("cpu", non_blocking=True)
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._length = list(env.episode_keys).index("length")
+        # A row for every iteration with an episode that may be under way: how many have ended, and sums.
+        self._open = self._no_rows(0)
+        self._latest = self._no_rows(1)[0]
+
+    def sums(self, rollout: TensorDictBase) -> Tensor:
+        """Return how many rows are complete, and what the rollout adds to all of them, copied to the host.
+
+        Call it before the update and read it after: the update's one read of the device then waits for this
+        copy too, so that reading costs no synchronisation of its own.
+        """
+        done = rollout.get(("next", "done")).squeeze(-1)  # (N, T)
+        episode = rollout.get(("next", "episode"))  # (N, T, statistics)
+        steps, earlier = done.shape[1], len(self._open)
+        began = torch.arange(1, steps + 1, device=done.device) - episode[..., self._length].long()
+        row = torch.div(began, steps, rounding_mode="floor") + earlier
+        counted = (done & (row >= 0)).unsqueeze(-1)  # others began before anybody counted
+        columns = torch.cat([torch.ones_like(episode[..., :1]), episode], -1)
+        sums = episode.new_zeros(earlier + 1, columns.shape[-1]).index_add_(
+            0, row.clamp(0, earlier).flatten(), torch.where(counted, columns, 0.0).flatten(0, 1)
+        )
+        oldest = torch.where(done[:, -1], earlier + 1, row[:, -1]).min().clamp_min(0)
+        return torch.cat([oldest.reshape(1), sums.flatten()]).to("cpu", non_blocking=True)
+
+    def metrics(self, sums: Tensor) -> dict[str, float]:
+        """Return means over the episodes that are complete now, by name; only their count without any."""
+        complete = int(sums[0])
+        added = sums[1:].double().view(-1, self._open.shape[1])
+        rows = torch.cat([self._open, self._no_rows(1)]) + added
+        ended, self._open = rows[:complete].sum(0), rows[complete:]
+        if ended[0]:
+            self._latest = ended
+        return episode_metrics(self._env, ended)
+
+    @property
+    def latest(self) -> dict[str, float]:
+        """Return what `metrics` returned when episodes were last complete."""
+        return episode_metrics(self._env, self._latest)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the sums so far."""
+        return {"open": self._open, "latest": self._latest.unsqueeze(0)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with sums that belong to the episodes under way."""
+        check(state, {"open": self._sums_of(None), "latest": self._sums_of(1)}, "episodes")
+        self._open, (self._latest,) = state["open"], state["latest"].unbind()
+
+    def _sums_of(self, rows: int | None) -> Rule:
+        """Return the rule of sums over episodes, in which no rate is above 1."""
+        shape = numbers(torch.float64, [rows, 1 + len(self._env.episode_keys)])
+        rates = [1 + list(self._env.episode_keys).index(name) for name in self._env.rate_names]
+
+        def fits(value: Tensor) -> bool:
+            if not shape.fits(value) or not bool(value.isfinite().all()):
+                return False
+            count, hits = value[:, :1], value[:, rates]
+            return bool((count >= 0).all() and ((hits >= 0) & (hits <= count)).all())
+
+        return Rule(f"{shape.expected}, finite, with shares of episodes", fits)
+
+    def _no_rows(self, number: int) -> Tensor:
+        return torch.zeros(number, 1 + len(self._env.episode_keys), dtype=torch.float64)
 
 
 def episode_metrics(env: Env, counted: Tensor) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import subprocess
 import sys
@@ -25,7 +26,9 @@ from navrl.contracts import Agent, Env, LearnedPolicy, Note, Policy
 from navrl.ranks.noise import rows_of_evaluation
 from navrl.run.build import build_env, load_policy
 from navrl.run.device import prepare_process
+from navrl.run.early_stop import objective_of, stop_reason, stop_when
 from navrl.run.episodes import play, summarise
+from navrl.run.random_state import rng_state, set_rng_state
 from navrl.run.signals import Interrupt
 
 _WORKER = """
@@ -134,6 +137,7 @@ class Evaluations:
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
         self._requests: deque[_Request] = deque()
+        self.scores: list[float] = []  # the objective in the evaluations of eval_every so far
 
     def due(self, iteration: int) -> bool:
         """Return whether the policy of this iteration is to be evaluated."""
@@ -149,11 +153,20 @@ class Evaluations:
         if found is None:
             return {}
         self._requests.pop()
+        self._note_score(found, iteration)
         return found | _labelled(agent.policy.version)
+
+    @property
+    def stop_reason(self) -> str:
+        """Return why the training ends early, empty while it goes on."""
+        return stop_reason(self.cfg, self.scores)
 
     def results(self) -> Iterator[Result]:
         """Yield results of earlier iterations that have arrived since the last call."""
-        return iter(())
+        if self._requests and stop_when(self.cfg).chosen:
+            before = rng_state()  # building a policy draws from it
+            yield from self._rest()  # what a signal cut short counts before later ones do
+            set_rng_state(before)
 
     def rest(self, note: Note) -> Iterator[Result]:
         """Yield the results that are still to come, however long it takes."""
@@ -167,9 +180,10 @@ class Evaluations:
         """Return the evaluations that a resumed run has to make, with their weights."""
         return [request._asdict() for request in self._requests]
 
-    def load_state_dict(self, state: list[dict[str, Any]]) -> None:
+    def load_state_dict(self, state: list[dict[str, Any]], scores: list[float]) -> None:
         """Request the evaluations again."""
         self._requests.extend(_Request(**each) for each in state)
+        self.scores = list(scores)
 
     def __enter__(self) -> Self:
         return self
@@ -190,9 +204,16 @@ class Evaluations:
         weights = {name: value.detach().clone() for name, value in policy.state_dict().items()}
         self._requests.append(_Request(iteration, frames, policy.version, weights))
 
+    def _note_score(self, metrics: Mapping[str, float], iteration: int) -> None:
+        """Keep the objective, unless somebody has requested the evaluation."""
+        score = metrics.get(f"eval/{objective_of(self.cfg)}", math.nan)
+        if self.due(iteration) and math.isfinite(score):
+            self.scores.append(score)
+
     def _done(self, metrics: dict[str, float]) -> Result:
         """Return the result of the first request, which is one no more."""
         done = self._requests.popleft()
+        self._note_score(metrics, done.iteration)
         return Result(metrics | _labelled(done.version), done.iteration, done.frames)
 
 

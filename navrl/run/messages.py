@@ -90,11 +90,11 @@ def _horizon(cfg: DictConfig) -> str:
     )
 
 
-def next_commands(run: Path, frames: int, files: Repeated = NO_FILES) -> str:
-    """Return commands to copy: evaluate the run, train it for as many frames again."""
+def next_commands(run: Path, further: str, files: Repeated = NO_FILES) -> str:
+    """Return commands to copy: evaluate the run, train it further with this option."""
     if not _has_saved(run):
         return "nothing was saved, because of checkpoint=none"
-    return f"next:\n  {_evaluate(run, files)}\n  {resume_command(run, files)} total_frames={2 * frames}"
+    return f"next:\n  {_evaluate(run, files)}\n  {resume_command(run, files)} {further}"
 
 
 def interrupted(run: Path, files: Repeated = NO_FILES, *, complete: bool) -> str:

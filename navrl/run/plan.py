@@ -24,6 +24,7 @@ from navrl.contracts import Env
 from navrl.envs.core.compiling import compilations
 from navrl.ranks import Ranks, ranks_of, world
 from navrl.run.device import MOST_ENVS, own_threads
+from navrl.run.early_stop import NEVER, stop_reason
 from navrl.run.lock import RunLock
 from navrl.run.random_state import check_rng_state
 from navrl.run.status import has_finished
@@ -54,6 +55,7 @@ _PARTS = {
     "evaluations": Each(
         {"iteration": whole(), "frames": whole(), "version": whole(), "weights": Named(TENSOR)}
     ),
+    "scores": Each(0.0),
 }
 _SAVED = (
     *("agent", "env", "collector", "curriculum", "loggers", "rng"),
@@ -248,7 +250,26 @@ def check_run_state(saved: dict[str, Any], origin: str) -> None:
 
 
 def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int, int]:
-    """Return iterations done, iterations in all, and frames done; check what would only fail hours later."""
+    """Return iterations done, iterations in all, and frames done."""
+    _check_options(cfg)
+    frames_per_iteration = cfg.num_envs * cfg.rollout_steps
+    done, frames = (0, 0) if saved is None else (saved["iteration"], saved["frames"])
+    total = done + math.ceil((cfg.total_frames - frames) / frames_per_iteration)
+    early = stop_reason(cfg, [] if saved is None else saved.get("scores", []))
+    if early:
+        raise RunComplete(
+            f"the run has ended early: {early}; expected other options of stop_when to go on; add {NEVER}"
+        )
+    if done >= total:
+        raise RunComplete(
+            f"the run is complete at {frames} frames; expected total_frames above that to go on; "
+            f"add total_frames={2 * frames}"
+        )
+    return done, total, frames
+
+
+def _check_options(cfg: DictConfig) -> None:
+    """Raise about options that would only fail hours later."""
     for name in ("num_envs", "eval_episodes"):
         require_whole(name, cfg[name], 1, MOST_ENVS)
     for name in ("rollout_steps", "total_frames"):
@@ -264,15 +285,6 @@ def _iterations(cfg: DictConfig, saved: dict[str, Any] | None) -> tuple[int, int
         )
     if "opponent" in cfg:
         _check_final_evaluation(cfg)
-    frames_per_iteration = cfg.num_envs * cfg.rollout_steps
-    done, frames = (0, 0) if saved is None else (saved["iteration"], saved["frames"])
-    total = done + math.ceil((cfg.total_frames - frames) / frames_per_iteration)
-    if done >= total:
-        raise RunComplete(
-            f"the run is complete at {frames} frames; expected total_frames above that to go on; "
-            f"add total_frames={2 * frames}"
-        )
-    return done, total, frames
 
 
 def _check_final_evaluation(cfg: DictConfig) -> None:

@@ -77,7 +77,7 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
                 parts = build_parts(plan)
                 try:
                     if plan.total > plan.done:  # else rank 0 only evaluates
-                        loop(plan, parts, silent_records(plan), interrupt)
+                        loop(plan, parts, silent_records(plan, parts), interrupt)
                 finally:
                     parts.collector.shutdown()
     except SystemExit:

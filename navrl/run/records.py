@@ -26,7 +26,9 @@ from navrl.run import messages
 from navrl.run.build import Parts
 from navrl.run.device import enough_memory
 from navrl.run.directory import RunDirectory
+from navrl.run.early_stop import NEVER
 from navrl.run.environment import describe_arithmetic
+from navrl.run.episodes import TrainingEpisodes
 from navrl.run.evaluation import Evaluations, Result, evaluations_of
 from navrl.run.plan import AUTO, Plan
 from navrl.run.random_state import rng_state, set_rng_state
@@ -35,6 +37,7 @@ from navrl.run.signals import Interrupt
 from navrl.run.stored_files import NO_FILES, Repeated
 from navrl.storage.rollouts import NullRollouts
 from navrl.storage.saver import NullSaver, SaveFailed
+from navrl.storage.schema import loading
 
 
 class Records(NamedTuple):
@@ -45,6 +48,7 @@ class Records(NamedTuple):
     loggers: Loggers
     rollouts: RolloutWriter
     evaluations: Evaluations
+    episodes: TrainingEpisodes
     files: Repeated = NO_FILES  # which commands that go on with the run have to name
 
     def note(self, text: str) -> None:
@@ -105,18 +109,19 @@ class Records(NamedTuple):
         """Return what the last iteration has logged, for a run that has none left."""
         rows = read_iterations(self.run.path / "metrics.jsonl")
         (last,) = rows[-1:] or [{"iteration": math.nan}]
-        return {name: number for name, number in last.items() if name != "frames"}
+        return {n: number for n, number in last.items() if n != "frames"} | self.episodes.latest
 
     def end_interrupted(self, interrupt: Interrupt, *, complete: bool) -> None:
         """Set the status, and print the command that goes on with the run."""
         self.run.settle("interrupted", interrupt.reason)
         self.note(messages.interrupted(self.run.path, self.files, complete=complete))
 
-    def end_finished(self, summary: Mapping[str, float]) -> None:
+    def end_finished(self, summary: Mapping[str, float], early: str) -> None:
         """Write the summary and the status, and print commands that use the run."""
-        self.loggers.summary(summary)
-        self.note(messages.next_commands(self.run.path, self.run.frames, self.files))
-        self.run.settle("finished")
+        self.loggers.summary({**summary, **({"stopped_early": 1.0} if early else {})})
+        further = NEVER if early else f"total_frames={2 * self.run.frames}"
+        self.note(messages.next_commands(self.run.path, further, self.files))
+        self.run.settle("finished", early)
 
     def write(self, state: State, *, score: float | None, stage: int, last: bool) -> None:
         """Save the state; unless it is the last one, a full disk costs a checkpoint and not the run."""
@@ -149,6 +154,8 @@ class Records(NamedTuple):
             "curriculum": parts.curriculum.state_dict(),
             "loggers": self.loggers.state_dict(),
             "evaluations": self.evaluations.state_dict(),
+            "scores": self.evaluations.scores,
+            "episodes": self.episodes.state_dict(),
             "rng": rng_state(),
             "iteration": iteration,
             "frames": self.run.frames,
@@ -194,14 +201,14 @@ class _Nothing:
         """Record nothing."""
 
 
-def silent_records(plan: Plan) -> Records:
+def silent_records(plan: Plan, parts: Parts) -> Records:
     """Return records that write nothing, with the random numbers as the checkpoint left them."""
     if plan.saved is not None:
         rng = dict(plan.saved["rng"])  # of rank 0, which has drawn on its own GPU alone
         set_rng_state({**rng, "cuda": rng["cuda"][:1] * torch.cuda.device_count()})
     nothing: Any = _Nothing(plan.frames)
     kept = NullSaver(directory=nothing.path), nothing, NullRollouts(directory=nothing.path)
-    return _SilentRecords(nothing, *kept, _NoEvaluations(plan.cfg))
+    return _SilentRecords(nothing, *kept, _NoEvaluations(plan.cfg), _episodes(plan, parts))
 
 
 class _NoEvaluations(Evaluations):
@@ -219,7 +226,7 @@ def _arithmetic() -> dict[str, str | int]:
 @contextlib.contextmanager
 def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
     """Open the run directory and everything that writes into it, restored if the run continues."""
-    cfg = plan.cfg
+    cfg, episodes = plan.cfg, _episodes(plan, parts)
     continues = cfg.resume == AUTO or plan.saved is not None
     with (
         RunDirectory(
@@ -238,10 +245,19 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
         take_requests(run.path)  # what an earlier process left undone is of no use now
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
-        records = Records(run, saver, loggers, rollouts, evaluations, plan.repeated)
+        records = Records(run, saver, loggers, rollouts, evaluations, episodes, plan.repeated)
         loggers.note(messages.banner(cfg, parts, run.path, plan.total))
         _restore(plan, records)
         yield records
+
+
+def _episodes(plan: Plan, parts: Parts) -> TrainingEpisodes:
+    """Return the statistics of training, which go on with the episodes under way if those continue."""
+    episodes = TrainingEpisodes(parts.env)
+    if plan.saved is not None and plan.keeps_episodes and "episodes" in plan.saved:
+        with loading(plan.origin):
+            episodes.load_state_dict(plan.saved["episodes"])
+    return episodes
 
 
 def _open_loggers(plan: Plan, parts: Parts, run: RunDirectory) -> Loggers:
@@ -268,6 +284,6 @@ def _restore(plan: Plan, records: Records) -> None:
             records.loggers.load_state_dict(saved["loggers"])
         records.loggers.truncate_after(plan.frames)
     if saved is not None:
-        records.evaluations.load_state_dict(saved.get("evaluations", []))
+        records.evaluations.load_state_dict(saved.get("evaluations", []), saved.get("scores", []))
         set_rng_state(saved["rng"])  # last: building everything drew random numbers
     records.run.frames = plan.frames

@@ -18,7 +18,7 @@ from navrl.tune.space import Space, read_space, space_for, without_schedules, wr
 
 STUDIES = Path("multirun/tune")
 REPORTS = 10  # tenths of a training, of which each reports a value to the pruner
-SILENT = 1  # but the first: short episodes end first, and say little
+SILENT = 1  # but the first: every policy begins alike
 PRUNERS = ("median", "hyperband", "none")
 _FILE, _TURN, _TRIALS = "study.json", ".turn", "trials"
 # Words that the search itself adds to the command of a training.

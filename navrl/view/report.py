@@ -88,9 +88,9 @@ def report(runs: Sequence[Run], *, title: str, subtitle: str) -> dict[str, Any]:
 
 
 _LEARNING = (
-    "Held-out episodes with the most probable actions where the runs were evaluated; paler, the episodes "
-    "that ended while training. A band is a 95 % interval: of the mean over seeds (Student's t), whose runs "
-    "are thin lines, or of a single run's share of episodes (Wilson)."
+    "Held-out episodes with the most probable actions where the runs were evaluated; paler, training "
+    "episodes by the iteration in which they began. A band is a 95 % interval: of the mean over seeds "
+    "(Student's t), whose runs are thin lines, or of a single run's share of episodes (Wilson)."
 )
 _REWARD = (
     "Contribution of each term to the return of an episode, and the reward of agents per step."

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 import navrl.run.evaluation
 import navrl.train
@@ -125,6 +126,7 @@ def test_far_behind_the_loop_waits_after_all(monkeypatch):
     ours, theirs = Pipe()
     aside = AsyncEvaluations.__new__(AsyncEvaluations)  # without its process
     aside._pipe, aside._process, aside._ready = ours, None, False
+    aside.cfg, aside.scores = OmegaConf.create({"env": {}, "eval_every": 1}), []
     aside._requests = deque(_Request(i, 10 * i, i, {}) for i in range(1, _MOST_REQUESTS + 3))
     waited = []
 

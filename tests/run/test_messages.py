@@ -63,9 +63,13 @@ def test_one_iteration_is_no_iterations():
 def test_going_on_means_as_many_frames_again_as_were_collected(tmp_path):
     """The option was 256, an iteration makes 960 frames, and 512 would be too few to go on."""
     (tmp_path / "checkpoints").mkdir()
-    assert "checkpoint=none" in next_commands(tmp_path, 960)  # and no command that finds nothing
+    assert "checkpoint=none" in next_commands(
+        tmp_path, "total_frames=1920"
+    )  # and no command that finds nothing
     (tmp_path / "checkpoints" / "step_000000000960.ckpt").touch()
-    assert next_commands(tmp_path, 960).endswith(f" resume={tmp_path} total_frames=1920")
+    assert next_commands(tmp_path, "total_frames=1920").endswith(
+        f" resume={tmp_path} total_frames=1920"
+    )
 
 
 def test_the_checkpoint_to_go_on_from_is_named_as_seen_from_here():

@@ -25,7 +25,7 @@ def opened(path: Path) -> RunDirectory:
 
 def records(run: RunDirectory, saver: Any) -> tuple[Records, list[str]]:
     notes: list[str] = []
-    return Records(run, saver, SimpleNamespace(note=notes.append), None, None), notes  # type: ignore[arg-type]
+    return Records(run, saver, SimpleNamespace(note=notes.append), None, None, None), notes  # type: ignore[arg-type]
 
 
 def saved(records: Records, frames: int, *, last: bool = False) -> int:
