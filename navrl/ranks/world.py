@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-from torch.distributed.rendezvous import rendezvous
 
-from navrl.config.checks import require_whole
-from navrl.ranks.group import RankGroup, RankLost, Ranks, check_shares, lost_ranks
+from navrl.config.checks import printable, require_whole
+from navrl.ranks.group import RankGroup, Ranks, check_shares, lost_ranks
 from navrl.ranks.noise import Rows, rows_of_run
 from navrl.ranks.shared import SharedMemory, shared_memory
 from navrl.ranks.watch import watched
@@ -21,6 +20,10 @@ from navrl.ranks.watch import watched
 _LONGEST = datetime.timedelta(hours=24)
 _memory: list[SharedMemory | None] = [None]  # of the group that this process has joined
 _ARRIVAL = datetime.timedelta(minutes=5)  # until all have started
+
+
+class NoMeeting(ConnectionError):  # noqa: N818 (it says what it is without a suffix)
+    """The error of a rank that has not found the others at the start."""
 
 
 def world() -> tuple[int, int]:
@@ -41,23 +44,33 @@ def process_group() -> Iterator[None]:
         yield
         return
     _take_cores()
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    try:
+    with _meeting(size - 1):
+        from torch.distributed.rendezvous import rendezvous  # where torch has it
+
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         store, *_ = next(rendezvous("env://", rank, size, timeout=_ARRIVAL))
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_LONGEST)
-    except (RuntimeError, ValueError) as error:
-        place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
-        raise RankLost(
-            f"rank {rank} has not met the {size - 1} others at {place} ({str(error).splitlines()[0][:160]}); "
-            "expected them all within 5 minutes; start all with torchrun and one --rdzv-endpoint that every "
-            "host reaches"
-        ) from error
     with watched(rank, size):
         with lost_ranks():
             _memory[:] = [shared_memory(rank, size)]
         yield
     # Not after an error: it would wait for the others.
     dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _meeting(others: int) -> Iterator[None]:
+    """Turn torch's errors about a place where ranks do not meet into one sentence."""
+    place = ":".join(os.environ.get(name, "?") for name in ("MASTER_ADDR", "MASTER_PORT"))
+    try:
+        yield
+    except (RuntimeError, ValueError, OSError) as error:
+        reason = printable(str(error).splitlines()[0])[:160]
+        raise NoMeeting(
+            f"the {others} other ranks were not met at {place} ({reason}); expected all within "
+            f"{_ARRIVAL.total_seconds():.0f} s at a free port that every host reaches; start all with "
+            "torchrun and one --rdzv-endpoint"
+        ) from error
 
 
 def ranks_of(num_envs: int, shards: int | None) -> Ranks:

@@ -16,16 +16,14 @@ from types import FrameType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from navrl.config.checks import ConfigError, require_whole
 from navrl.config.quoting import override
-from navrl.config.signals import PARENT, SAVING, handling
+from navrl.config.signals import PARENT, SAVING, handling, stoppable
 from navrl.ranks import check_shares, cores, world
 from navrl.run.messages import resume_command
 from navrl.run.plan import AUTO, by_key, found_run, is_run
@@ -116,6 +114,11 @@ def _train_launched(cfg: DictConfig, number: int, folder: Path) -> int:
             f"ranks = {cfg.ranks} with -m; expected one of them: a sweep is faster with as many jobs side by "
             "side as there are cores (hydra/launcher=joblib); change ranks"
         )
+    if not dist.is_available():
+        raise ConfigError(
+            f"ranks = {cfg.ranks}, and this build of torch has no torch.distributed; expected one with it; "
+            "install another build, or leave ranks out"
+        )
     words = [*sys.argv[1:], "ranks=1"]
     if cfg.restarts:
         words += supervised_words(cfg, supervised_folder(cfg))
@@ -131,8 +134,6 @@ def _train_launched(cfg: DictConfig, number: int, folder: Path) -> int:
         if cfg.restarts:
             return restart_crashed(attempt, folder, cfg.restarts)
         ended = attempt()
-    except SignalException as stop:
-        return 128 + int(stop.sigval)
     finally:
         os.environ.pop(PARENT, None)
     if ended.code < 0:
@@ -145,6 +146,11 @@ def _train_launched(cfg: DictConfig, number: int, folder: Path) -> int:
 
 def _launched(number: int, words: Sequence[str], folder: Path) -> Ended:
     """Start so many processes with these options, and wait for their end."""
+    # Not at the top: some builds of torch lack them.
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -168,16 +174,17 @@ def _launched(number: int, words: Sequence[str], folder: Path) -> Ended:
                 os.kill(pid, SAVING)
 
     try:
-        with handling(relay, [SAVING]):
+        with stoppable(), handling(relay, [SAVING]):  # torch leaves handlers of its own behind
             elastic_launch(config, sys.executable)("-m", "navrl.train", *words)
     except ChildFailedError as error:
-        return _failed(error, folder)
+        return _failed(error.failures, folder)
+    except SignalException as stop:
+        return Ended(128 + int(stop.sigval), "training was stopped", stopped=True)
     return Ended(0, "training has finished")
 
 
-def _failed(error: ChildFailedError, folder: Path) -> Ended:
+def _failed(failures: Mapping[int, Any], folder: Path) -> Ended:
     """Return how the rank ended that failed first; one that was killed took the others along."""
-    failures: dict[int, Any] = error.failures
     rank, failure = min(
         failures.items(), key=lambda item: (_order(item[1].exitcode), item[1].timestamp)
     )

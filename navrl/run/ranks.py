@@ -16,7 +16,7 @@ import torch.distributed as dist
 from omegaconf import DictConfig
 
 from navrl import __version__
-from navrl.config.checks import ConfigError
+from navrl.config.checks import ConfigError, printable
 from navrl.config.plugins import allow_plugins
 from navrl.config.signals import number_of
 from navrl.ranks import (
@@ -47,9 +47,13 @@ def planned(
     if trained_elsewhere(cfg):
         yield None
         return
-    with process_group(), plan_run(cfg, begun) as plan:
-        if world()[1] > 1:
-            _broadcast(_versions())
+    several = world()[1] > 1
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(process_group())
+        if several:
+            _require_same_versions()
+        plan = stack.enter_context(plan_run(cfg, begun))
+        if several:
             _broadcast(None if plan is None else plan._replace(lock=None, ranks=Ranks()))  # type: ignore[arg-type]
         with _rows(plan):
             yield plan
@@ -66,7 +70,7 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
     rank, _ = world()
     try:
         with process_group():
-            _require_same_versions(_broadcast(None))
+            _require_same_versions()
             plan: Plan | None = _broadcast(None)
             if plan is None:
                 return True
@@ -96,24 +100,28 @@ def _rows(plan: Plan | None) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if plan is None else own_rows(plan.ranks, plan.cfg.num_envs)
 
 
-def _versions() -> dict[str, str]:
-    return {
+def _require_same_versions() -> None:
+    """Raise ConfigError in rank 0, and end the others, unless all ranks run the same versions."""
+    own = {
         "navrl": __version__,
         "torch": str(torch.__version__),
         "python": platform.python_version(),
     }
-
-
-def _require_same_versions(first: dict[str, str]) -> None:
-    """Raise ConfigError unless this rank runs what rank 0 runs."""
-    own = _versions()
-    differing = [
-        f"{name} {own[name]}, not {first[name]}" for name in own if own[name] != first[name]
-    ]
-    if differing:
+    every: list[Any] = [None] * world()[1]
+    with lost_ranks():
+        dist.all_gather_object(every, (socket.gethostname(), own))
+    first = every[0][1]
+    for rank, (host, found) in enumerate(every):
+        differing = [f"{name} {found[name]}" for name in own if found[name] != first[name]]
+        if not differing:
+            continue
+        if is_follower():
+            raise RankLost("rank 0 refuses other versions than its own")
+        wanted = ", ".join(f"{name} {first[name]}" for name in own if found[name] != first[name])
+        place = printable(host)
         raise ConfigError(
-            f"{socket.gethostname()} has {', '.join(differing)} as rank 0 has; expected the same on all "
-            "hosts; install the same there"
+            f"rank {rank} on {place} has {printable(', '.join(differing))}, and rank 0 has {wanted}; "
+            f"expected the same on all hosts; install the same on {place}"
         )
 
 

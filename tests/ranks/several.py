@@ -16,9 +16,9 @@ def begin(
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     world = {
-        **(environment or {}),
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
         **{"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)},
+        **(environment or {}),
     }
     return [
         Started(

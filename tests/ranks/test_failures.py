@@ -3,11 +3,16 @@
 import json
 import os
 import signal
+import socket
+import sys
 import time
+from datetime import timedelta
 
 import pytest
+import torch
 
 from navrl import train
+from navrl.run import ranks
 from tests.command_line import command, process
 from tests.ranks.several import begin
 
@@ -40,6 +45,64 @@ def test_a_sweep_of_ranks_is_refused(tmp_path):
     done = process(train.main, "-m", *TINY, "ranks=2", folder=tmp_path)
     assert done.returncode == 1
     assert "navrl: error: ranks = 2 with -m; expected one of them" in done.stderr
+
+
+def test_a_torch_without_its_launcher_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
+    assert command(train.main, *TINY, "ranks=2") == 2
+    assert "this build of torch has no torch.distributed" in capsys.readouterr().err
+
+
+def sentences(stderr):
+    """What navrl has printed, without the warnings of torch's sockets."""
+    return [line for line in stderr.splitlines() if line.startswith("navrl: ")]
+
+
+def impatient():
+    """The train command, which waits 2 s for other ranks; rank 1 is of another version, one may be absent."""
+    if os.environ["RANK"] == os.environ.get("ABSENT"):
+        return
+    if os.environ["RANK"] == "1":
+        ranks.__version__ = "0.0.9"
+    sys.modules["navrl.ranks.world"]._ARRIVAL = timedelta(seconds=2)
+    train.main()
+
+
+@pytest.mark.commands
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_that_do_not_meet_end_with_one_sentence(tmp_path, rank):
+    absent = {"ABSENT": str(1 - rank)}
+    processes = begin(2, *TINY, folder=tmp_path, main=impatient, environment=absent)
+    ended = [each.finished(60.0) for each in processes]
+    assert ended[rank].returncode == 1
+    (line,) = sentences(ended[rank].stderr)
+    assert "1 other ranks were not met at 127.0.0.1:" in line
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.commands
+def test_a_port_that_is_taken_is_one_sentence(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        (first, _) = begin(2, *TINY, folder=tmp_path, main=impatient, environment=place)
+        ended = first.finished(60.0)
+    assert ended.returncode == 1
+    (line,) = sentences(ended.stderr)
+    assert "EADDRINUSE" in line
+    assert "expected all within 2 s at a free port" in line
+
+
+@pytest.mark.commands
+def test_another_version_on_a_host_is_named_before_anything_is_written(tmp_path):
+    first, other = (
+        each.finished(60.0) for each in begin(2, *TINY, folder=tmp_path, main=impatient)
+    )
+    assert (first.returncode, other.returncode) == (2, 1)
+    assert f"rank 1 on {socket.gethostname()} has navrl 0.0.9, and rank 0 has navrl" in first.stderr
+    assert first.stderr.count("\n") == 1
+    assert other.stderr == ""
+    assert not (tmp_path / "outputs" / "run" / "config.yaml").exists()
 
 
 def begun(run, ranks, folder):
