@@ -28,6 +28,11 @@ COMMANDS = {
     "evaluate": Command(
         "navrl.evaluate", "measure a policy", "navrl evaluate checkpoint=outputs/latest"
     ),
+    "collect": Command(
+        "navrl.commands.collect",
+        "play the newest policy of a run, and write rollouts that it learns from",
+        "navrl collect latest",
+    ),
     "sweep": Command(
         "navrl.commands.sweep",
         "list the jobs of a sweep, run what is missing",

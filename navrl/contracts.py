@@ -160,8 +160,11 @@ class Agent(Protocol):
     def update(self, rollout: TensorDictBase, /) -> dict[str, float]:
         """Make every gradient step of one iteration on (N, T) frames; return metrics by name."""
 
-    def allow_lag(self) -> None:
-        """Prepare for rollouts of the version before the newest, or raise if they cannot be learned from."""
+    def allow_lag(self, correction: Any = None, /) -> None:
+        """Prepare for rollouts of older versions, or raise if they cannot be learned from.
+
+        Without a correction (navrl.agents.Correction) they are of the version before the newest.
+        """
 
     def check_rollout_size(self, num_envs: int, rollout_steps: int, /) -> None:
         """Raise if rollouts of this size do not split into the configured minibatches."""

@@ -52,6 +52,7 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
         checks="check_every" in plan.cfg.curriculum,
     ) as interrupt:
         with records.saver:
+            publish(plan, parts, records, interrupt)
             left = plan.total - plan.done  # none after a stop in the final evaluation
             metrics = loop(plan, parts, records, interrupt) if left else records.last_iteration()
         early = records.evaluations.stop_reason
@@ -72,6 +73,16 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
     return sum(scores) / len(scores) if scores else metrics.get(f"episode/{objective}", math.nan)
 
 
+def publish(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> None:
+    """Save the first weights for processes that collect elsewhere; let signals end the wait for them."""
+    stop_when = getattr(parts.collector, "stop_when", None)
+    if stop_when is None:
+        return
+    stop_when(lambda: interrupt.requested)
+    if records.saver.saved_frames is None:  # a new run, or a branch of another
+        records.save(plan, parts, plan.done, score=None, stage=parts.curriculum.stage, last=True)
+
+
 def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> dict[str, float]:
     """Collect with one policy version, learn from it, forget it; return the last iteration's metrics."""
     env, agent, collector, curriculum = parts
@@ -79,7 +90,6 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
     monitor = Monitor(device=env.device, total_frames=plan.total_frames, start_frames=run.frames)
     # The oldest is that of the rollout's episodes.
     stages: deque[int] = deque(maxlen=1 + collector.lag)
-    metrics: dict[str, float] = {}
     with profiler_for(plan.cfg.profile, run.path / "profile", env.device, records.note) as profiler:
         for iteration, rollout in enumerate(monitor.timed(collector), plan.done + 1):
             # learn
@@ -87,7 +97,7 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
                 rollouts.after(iteration, rollout, records.note)
             with collector.ahead(), monitor.section("update"):
                 ended = episodes.sums(rollout)
-                metrics = agent.update(rollout) | episodes.metrics(ended)
+                metrics: dict[str, float] = agent.update(rollout) | episodes.metrics(ended)
 
             # react
             interrupt.defer()  # from now on there is something new to save
@@ -119,16 +129,18 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
             )
             interrupt.adopt(stop)
             last = iteration == plan.total or bool(stop or enough)
-            due = due or last or save
+            score = plan.score(env, metrics | episodes.latest)
             # Never after a skipped update, or a restart would continue where numbers overflow.
-            if due and not agent.skipped_in_a_row:
+            if (due or last or save) and not agent.skipped_in_a_row:
                 interrupt.save_requested = False
                 with monitor.section("save"):
-                    score = plan.score(env, metrics | episodes.latest)
                     records.save(plan, parts, iteration, score=score, stage=stages[0], last=last)
             if last:
                 break
             profiler.step()
+        else:  # a signal came while the collector waited
+            if not agent.skipped_in_a_row:
+                records.save(plan, parts, iteration, score=score, stage=stages[0], last=True)
     return metrics | episodes.latest | monitor.summary() | {"iteration": iteration}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 _MODULES = {
     "ActorCriticOptions": "navrl.agents.networks.actor_critic",
+    "Correction": "navrl.agents.ppo.lag",
     "HMASD": "navrl.agents.hmasd.agent",
     "LossOptions": "navrl.agents.ppo.update",
     "NetworkOptions": "navrl.agents.networks.layers",
@@ -16,6 +17,7 @@ __all__ = [
     "HMASD",
     "PPO",
     "ActorCriticOptions",
+    "Correction",
     "LossOptions",
     "NetworkOptions",
     "OptimizerOptions",

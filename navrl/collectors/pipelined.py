@@ -114,8 +114,7 @@ class PipelinedCollector(SyncCollector):
         version = whole(max(0, newest - 1), newest)
         check(ahead, {"frames": frames, "policy_version": version}, "collector/ahead")
         rollout = TensorDict(ahead["frames"], self._final_rollout.batch_size)
-        action, spec = rollout.get(self.env.action_key), self.env.action_spec
-        known = all(spec.is_in(step) for step in action.unbind(1))
+        known = self._has_actions_of(rollout)
         check(known, exactly(True), "collector/ahead/frames, whether the env has its actions")
 
     def shutdown(self, *args: Any, **kwargs: Any) -> None:

@@ -57,6 +57,12 @@ class SyncCollector(Collector):
         """Return no metrics: this collector has no costs of its own."""
         return {}
 
+    def _has_actions_of(self, rollout: TensorDictBase) -> bool:
+        """Return whether the env has all actions of a rollout (N, T), which anybody may have written."""
+        spec = self.env.full_action_spec[self.env.action_key]
+        steps = rollout.get(self.env.action_key).unbind(1)
+        return all(spec.is_in(step.to(self.env.device)) for step in steps)
+
     def _carrier_schema(self) -> Having:
         """Return what a frame to load is compared with; a policy with memory has written more into it."""
         written = self._final_rollout[:, 0].exclude("next").to_dict()

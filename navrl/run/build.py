@@ -6,7 +6,6 @@ At the end mypy proves that what navrl offers keeps the protocols of navrl/contr
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import random
 import sys
@@ -21,11 +20,13 @@ import numpy as np
 import torch
 from omegaconf import DictConfig, open_dict
 
+from navrl.agents.ppo.lag import Correction
+from navrl.collectors.folder import INBOX, FolderCollector
 from navrl.collectors.gathered import GatheredCollector, own_state
-from navrl.config.build import is_ours, parameters_of
+from navrl.config.build import is_ours
 from navrl.config.checks import ConfigError, printable
 from navrl.config.compose import build, from_json, group_option
-from navrl.config.plugins import allow_plugins, allowed, find_target
+from navrl.config.plugins import allow_plugins, allowed
 from navrl.config.quoting import override
 from navrl.contracts import Agent, Collector, Curriculum, Env, LearnedPolicy
 from navrl.envs.combat.env import CombatEnv
@@ -33,12 +34,13 @@ from navrl.envs.combat.opponents.frozen import Frozen, PolicyAdapter
 from navrl.envs.combat.opponents.paced import network_of
 from navrl.envs.combat.sim import CombatParams
 from navrl.envs.core.calls import message_of, users_place
-from navrl.envs.core.env import BatchedEnv, EnvOptions
+from navrl.envs.core.env import BatchedEnv
 from navrl.envs.core.random import plain_seed
 from navrl.envs.core.validation import check_step
 from navrl.loggers.console import resolve_style
 from navrl.run.device import enough_memory, is_out_of_memory, pick_device, prepare_process
 from navrl.run.episodes import measured_gate
+from navrl.run.kinds import check_arguments, check_class, check_inbox, check_kind
 from navrl.run.stored_files import require_no_files
 from navrl.run.transfer import OPPONENT, TrainedPolicy, errors_of_policy, initialise, read_policy
 from navrl.storage.schema import TENSOR, Having, Named, check, check_finite, check_fits, loading
@@ -64,6 +66,7 @@ class Parts(NamedTuple):
 
 def build_parts(plan: Plan) -> Parts:
     """Build everything that a training run needs, as it was saved if the run continues one."""
+    check_inbox(plan.cfg, plan.ranks.size)
     if plan.ranks.rank == 0:
         _check_records(plan.cfg)
     prepare_process(plan.cfg.threads)
@@ -128,13 +131,22 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
             curriculum.load_state_dict(saved["curriculum"])
         env.set_seed(cfg.seed + plan.done)  # not the first episodes of the run again
     frames = (plan.total - plan.done) * env.batch_size.numel() * cfg.rollout_steps
-    collector = build_collector(cfg, env, agent, total_frames=frames, seed=cfg.seed + plan.done)
+    inbox = plan.path / INBOX
+    collector = build_collector(
+        cfg, env, agent, total_frames=frames, seed=cfg.seed + plan.done, inbox=inbox
+    )
     if plan.ranks.size > 1:
         collector = GatheredCollector(collector, plan.ranks)
     if saved is not None and plan.keeps_episodes:
         with loading(plan.origin):
             own = {**saved, "env": own_state(saved["env"], plan.ranks)}
             load_episodes(Parts(env, agent, collector, curriculum), own, plan.explained_misfits)
+    elif saved is not None and isinstance(collector, FolderCollector):  # whose env is at rest
+        with loading(plan.origin):
+            read = {
+                name: saved["collector"][name] for name in ("folder",) if name in saved["collector"]
+            }
+            collector.load_runtime_state(read)
     return collector
 
 
@@ -179,7 +191,7 @@ def build_env(
         seed=seed,
         first_env_id=first_env_id,
     )
-    _check_kind(env)
+    check_kind(env)
     install_opponent(env, opponent)
     users = allowed() or not is_ours(type(env).__module__)
     if users and not known and isinstance(env, BatchedEnv):  # ours alone are held by tests
@@ -187,48 +199,6 @@ def build_env(
             warnings.warn(sentence, stacklevel=2)
     found: Env = env
     return found
-
-
-def _check_kind(env: Any) -> None:
-    """Raise ConfigError unless the env is one that navrl can train."""
-    kind = f"{type(env).__module__}.{type(env).__qualname__}"
-    if hasattr(env, "episode_keys"):
-        return
-    if isinstance(env, BatchedEnv):
-        raise ConfigError(
-            f"{kind}.__init__ does not call super().__init__(**options); expected it, with reward, sim and "
-            f"all other options; change {kind}.__init__, or leave it out and read self.params"
-        )
-    raise _no_world(kind)
-
-
-def _no_world(kind: str) -> ConfigError:
-    return ConfigError(
-        f"env._target_ = {kind} is no world; expected a subclass of navrl.envs.core.env.BatchedEnv, or "
-        "env=torchrl for an env of TorchRL; change env._target_"
-    )
-
-
-def _check_class(target: str) -> None:
-    """Raise ConfigError about a user's class that cannot take what every world is given."""
-    if target.partition(".")[0] not in allowed():
-        return
-    found: Any = find_target(target, "env._target_")
-    if not inspect.isclass(found):
-        return
-    # A class of its own shows its signature; a metaclass, as TorchRL's envs have, hides that of __init__.
-    plain = found.__init__ is object.__init__
-    taken = {} if plain else parameters_of(found.__init__)
-    if any(item.kind is item.VAR_KEYWORD for item in taken.values()):
-        return
-    if not issubclass(found, BatchedEnv) and "num_envs" not in taken:
-        raise _no_world(target)
-    if issubclass(found, BatchedEnv) and not {"reward", *EnvOptions.__required_keys__} <= {*taken}:
-        raise ConfigError(
-            f"{target}.__init__({', '.join(taken)}) does not take all options of a world; expected "
-            f"__init__(self, **options) that calls super().__init__(**options); change {target}.__init__, or "
-            "leave it out and read self.params"
-        )
 
 
 def build_agent(
@@ -248,13 +218,22 @@ def build_agent(
 
 
 def build_collector(
-    cfg: DictConfig, env: Env, agent: Agent, *, total_frames: int, seed: int = 0
+    cfg: DictConfig,
+    env: Env,
+    agent: Agent,
+    *,
+    total_frames: int,
+    seed: int = 0,
+    inbox: Path | None = None,
 ) -> Collector:
     """Build the collector of a configuration, which collects with the policy of the agent.
 
-    `seed` is of the episodes in envs that the collector makes itself.
+    `seed` is of the episodes in envs that the collector makes itself, `inbox` the run's folder for rollouts
+    that other processes collect.
     """
     make = build(cfg.collector)
+    if getattr(make.func, "reads_inbox", False):
+        make = partial(make, inbox=inbox)
     if getattr(make.func, "elsewhere", False):
         make = partial(make, make_parts=partial(_parts_elsewhere, cfg, seed), seed=seed)
     collector: Collector = make(
@@ -304,14 +283,19 @@ def load_agent(agent: Agent, state: Mapping[str, Any], origin: str) -> None:
 
 def allow_lag(cfg: DictConfig, agent: Agent) -> None:
     """Prepare the agent for the rollouts of an older version that this collector yields."""
-    if not getattr(build(cfg.collector).func, "lag", 0):
+    make = build(cfg.collector)
+    options = {name: make.keywords[name] for name in Correction._fields if name in make.keywords}
+    if not options.get("max_lag", getattr(make.func, "lag", 0)):
         return
     if cfg.strict:
         raise ConfigError(
-            "strict = true, and rollouts of collector=pipelined are of the policy before its last update; "
+            f"strict = true, and rollouts of {make.func.__name__} may be of a policy before the last update; "
             "expected rollouts of the policy that learns; use collector=sync, or leave strict=true out"
         )
-    agent.allow_lag()
+    if options:
+        agent.allow_lag(Correction(**options))
+    else:
+        agent.allow_lag()
 
 
 def combat_params(cfg: DictConfig) -> CombatParams:
@@ -368,9 +352,9 @@ def _made(part: str, cfg: DictConfig, *, from_checkpoint: bool, **arguments: Any
     """Build the partial of a part and call it; what is in a checkpoint may be of any kind."""
     try:
         if part == "env":
-            _check_class(str(cfg.env.get("_target_")))
+            check_class(str(cfg.env.get("_target_")))
         make = build(cfg[part], from_checkpoint=from_checkpoint)
-        _check_arguments(part, make, arguments, from_checkpoint)
+        check_arguments(part, make, arguments, from_checkpoint)
         return make(**arguments)
     except (*_WRONG_KIND, ValueError) as error:
         place = users_place(error)
@@ -384,22 +368,6 @@ def _made(part: str, cfg: DictConfig, *, from_checkpoint: bool, **arguments: Any
             f"the configuration cannot be used: its {part} cannot be built ({type(error).__name__}: "
             f"{error}); expected what navrl has saved; choose another checkpoint, or change {part}"
         ) from error
-
-
-def _check_arguments(
-    part: str, make: Callable[..., Any], arguments: Mapping[str, Any], from_checkpoint: bool
-) -> None:
-    """Raise ConfigError unless what a configuration describes can be called with these arguments."""
-    try:
-        inspect.signature(make).bind(**arguments)
-    except TypeError as error:
-        reason = f"{part}: {error}; expected one that takes {', '.join(arguments)}; change {part}"
-        if from_checkpoint:
-            reason = (
-                "the checkpoint was saved by another version of navrl, whose "
-                f"{part} had other options: {error}; use that version, or train again"
-            )
-        raise ConfigError(reason) from error
 
 
 if TYPE_CHECKING:
@@ -419,6 +387,7 @@ if TYPE_CHECKING:
     COLLECTORS: tuple[type[contracts.Collector], ...] = (
         *(collectors.SyncCollector, collectors.StepwiseCollector),
         *(collectors.CompressedCollector, collectors.PipelinedCollector, collectors.RayCollector),
+        collectors.FolderCollector,
     )
     CURRICULA: tuple[type[contracts.Curriculum], ...] = (
         *(curriculum.NoCurriculum, curriculum.Lessons, curriculum.Stages),

@@ -48,9 +48,12 @@ class PolicySetup(NamedTuple):
     choices: Mapping[str, Any]  # the option of every group
 
 
-def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> PolicySetup:
-    """Return a policy with the configuration in which it plays: evaluation scenarios and worlds.
+def find_policy(
+    name: str, *, device: str, overrides: Sequence[str] = (), evaluates: bool = True
+) -> PolicySetup:
+    """Return a policy with the configuration in which it plays.
 
+    One that `evaluates` plays in scenarios and worlds of evaluations, else it plays in those of trainings.
     A scripted policy plays in the default env, a trained one in the env of its run. Overrides are those of
     navrl train; env=<name> chooses another env, in which a trained policy keeps its observations and actions.
     Of the agent of a trained policy only the precision can be chosen.
@@ -78,7 +81,8 @@ def find_policy(name: str, *, device: str, overrides: Sequence[str] = ()) -> Pol
             choices = {**state["choices"], **chosen}
         config = _with_interface_of(own, config, overrides)
         require_typed(config, typed, repeated(config, choices).evaluate)
-    config = evaluation_config(config, {})
+    if evaluates:
+        config = evaluation_config(config, {})
     with open_dict(config):
         config.device = device
     resolve_opponent(config)

@@ -101,9 +101,11 @@ def repeated(config: DictConfig, choices: Mapping[str, Any]) -> Repeated:
         for group, option in options.items()
         if isinstance(option, str) and option.isidentifier()  # which a file may have made up
     ]
+    inbox = OmegaConf.select(config, "collector.path")  # of a stored collector only numbers count
+    read = ("collector=folder", override("collector.path", str(inbox))) if inbox else ()
     if not found:
-        return Repeated((*trusted,), (*trusted,))
-    return Repeated((*trusted, *words), (*trusted, *chosen, *added))
+        return Repeated((*trusted,), (*trusted, *read))
+    return Repeated((*trusted, *words), (*trusted, *chosen, *added, *read))
 
 
 def _means(typed: str, file: str) -> bool:

@@ -25,7 +25,7 @@ RUNTIME = {
     "env": {"num_envs", "device", "seed"},
     "agent": {"observation_spec", "action_spec", "device", "num_iterations"},
     "curriculum": {"env", "agent", "measure"},
-    "collector": {"env", "policy", "rollout_steps", "total_frames", "make_parts", "seed"},
+    "collector": {"env", "policy", "rollout_steps", "total_frames", "make_parts", "seed", "inbox"},
     "checkpoint": {"directory"},
     "rollouts": {"directory"},
     "logger": {"directory", "name", "config"},

@@ -1,6 +1,7 @@
 """The builders: rollouts of an older policy only with leave, policies of other versions refused."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,10 +10,12 @@ import torch
 from omegaconf import open_dict
 
 from navrl import contracts
+from navrl.agents import Correction
 from navrl.config.checks import ConfigError
 from navrl.config.compose import build, compose
 from navrl.ranks import Ranks
 from navrl.run.build import allow_lag, build_agent, build_collector, build_env, build_parts
+from navrl.run.kinds import check_inbox
 from navrl.run.policies import build_policy
 
 
@@ -21,15 +24,46 @@ class Learner:
 
     calls = 0
 
-    def allow_lag(self):
+    def allow_lag(self, correction=None):
         self.calls += 1
+        self.correction = correction
 
 
-@pytest.mark.parametrize(("collector", "calls"), [("sync", 0), ("compressed", 0), ("pipelined", 1)])
+@pytest.mark.parametrize(
+    ("collector", "calls"), [("sync", 0), ("compressed", 0), ("pipelined", 1), ("folder", 1)]
+)
 def test_only_a_collector_that_lags_needs_leave(collector, calls):
     agent = Learner()
     allow_lag(compose("train", [f"collector={collector}"]), agent)
     assert agent.calls == calls
+
+
+def test_a_collector_that_lags_further_has_its_rollouts_corrected():
+    agent = Learner()
+    allow_lag(compose("train", ["collector=folder", "collector.max_lag=3"]), agent)
+    assert agent.correction == Correction(max_lag=3, rho_clip=1.0, c_clip=1.0)
+    agent = Learner()
+    allow_lag(compose("train", ["collector=folder", "collector.max_lag=0", "strict=true"]), agent)
+    assert agent.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["curriculum=cold_start"], r"curriculum with collector=folder; expected curriculum=none"),
+        (["checkpoint=none"], r"checkpoint=none with collector=folder; expected checkpoints"),
+        (["checkpoint.save_every=6"], r"save_every = 6 .* expected at most 5: .*\.max_lag = 4"),
+    ],
+)
+def test_what_does_not_go_with_rollouts_of_others_is_one_sentence(words, sentence):
+    cfg = compose("train", ["collector=folder", *words])
+    with pytest.raises(ConfigError, match=sentence):
+        check_inbox(cfg, 1)
+
+
+def test_ranks_do_not_go_with_rollouts_of_others():
+    with pytest.raises(ConfigError, match="ranks = 2 with collector=folder; expected one"):
+        check_inbox(compose("train", ["collector=folder", "checkpoint.save_every=1"]), 2)
 
 
 def test_strict_refuses_a_collector_that_lags_and_no_other():
@@ -55,7 +89,7 @@ def test_every_generator_is_seeded(compose_cfg, seed):
         build_parts(
             SimpleNamespace(
                 **{"cfg": cfg, "saved": None, "total": 1, "done": 0, "ranks": Ranks()},
-                **{"init": None, "opponent": None},
+                **{"init": None, "opponent": None, "path": Path()},
             )
         ).collector.shutdown()
         return random.random(), np.random.random(), float(torch.rand(()))

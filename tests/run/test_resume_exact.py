@@ -58,6 +58,7 @@ CASES = {
     ),
     "compat ppo_navrl": ("env=navigation_compat", "agent=ppo_navrl", *FOREST),
     "ippo": (*GRID, "agent=ippo", "agent.team.agent_id=true"),
+    "ippo pipelined": (*GRID, "agent=ippo", "collector=pipelined"),
     "mappo": ("env=coverage", *DRONES, "agent=mappo", "env.reward_split=per_agent"),
     "relay": (
         "env=coverage_relay",

@@ -7,6 +7,8 @@ from tensordict import TensorDictBase
 
 from navrl.agents.networks.memory import HIDDEN
 
+# What log-probs depend on; not every env has a mask, nor every actor a memory.
+REPLAYED = ("observation", "action_mask", "action", "action_log_prob", HIDDEN)
 _ROWS_NAMED = 8
 _SUMS = "episode"
 
@@ -23,9 +25,7 @@ def replay_slices(rollout: TensorDictBase) -> TensorDictBase:
     """Return the first, a middle and the last step of every row: changed weights show in one of them."""
     steps = rollout.shape[1]
     instants = sorted({0, steps // 2, steps - 1})
-    keys = ("observation", "action_mask", "action", "action_log_prob", HIDDEN)
-    # Not every env has a mask, nor every actor a memory.
-    chosen = rollout.select(*keys, strict=False)
+    chosen = rollout.select(*REPLAYED, strict=False)
     return torch.stack([chosen[:, t] for t in instants], 1)
 
 

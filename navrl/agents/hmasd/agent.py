@@ -192,7 +192,7 @@ class HMASD:
         """Compute gradients together with other ranks, which update with the same rollouts."""
         self.settings.ranks = ranks
 
-    def allow_lag(self) -> None:
+    def allow_lag(self, correction: object = None) -> None:
         """Raise: skills are learned from rollouts of the current version only."""
         raise ConfigError(
             f"agent={self.name} learns from rollouts of its own version only; expected a collector that "

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives.value import GAE
 
-from navrl.agents.core.guards import UpdateGuard, replay_slices
+from navrl.agents.core.guards import REPLAYED, UpdateGuard, replay_slices
 from navrl.agents.core.objective import explained_variance
 from navrl.agents.core.optimizer import Optimizer, parameter_groups
 from navrl.agents.core.team import ALIVE, CENTRAL, TeamOptions, as_one_agent, inherited
@@ -19,7 +19,7 @@ from navrl.agents.core.value_scale import value_scale
 from navrl.agents.networks.actor_critic import ActorCriticOptions, resolve_precision
 from navrl.agents.networks.build import build_actor_critic
 from navrl.agents.networks.memory import HIDDEN, check_chunks
-from navrl.agents.ppo.lag import NoLag, OneVersion
+from navrl.agents.ppo.lag import Correction, NoLag, OneVersion, VTrace
 from navrl.agents.ppo.update import (
     STEP_METRICS,
     GradientSteps,
@@ -58,7 +58,7 @@ class PPO:
     """Proximal policy optimization for one agent or a team: act with `policy`, learn with update()."""
 
     headline: Mapping[str, str] = MappingProxyType({})  # console columns beside the env's
-    lag = NoLag()
+    lag: NoLag = NoLag()
     ranks = Ranks()
 
     def __init__(
@@ -122,9 +122,10 @@ class PPO:
         )
 
     def update(self, rollout: TensorDictBase) -> dict[str, float]:
-        """Make all gradient steps of one iteration on (N, T) frames of the current policy version."""
+        """Make all gradient steps of one iteration on (N, T) frames of one policy version."""
         collector = self.lag.collected_by(rollout, self.policy)
-        lag = self.policy.version - collector.version
+        newest = self.policy.version
+        lag = newest - rollout.get_non_tensor("policy_version", default=newest)
         self.check_rollout_size(*rollout.shape)
         with torch.no_grad():
             frames, sharing = self.frames_of(rollout)
@@ -140,8 +141,10 @@ class PPO:
         flat = self.policy.trunk.memory.rows(batch.select(*MINIBATCH_KEYS, strict=False))
         means = self.steps.take(flat, stopped, self.lag.generator)
         # The one place of an iteration that reads the device.
-        numbers = torch.cat([torch.stack([replay_error, explained]), means]).tolist()
-        names = ("sync/replay_error", "loss/explained_variance", *STEP_METRICS)
+        scalars = torch.stack([replay_error, explained, *self.lag.statistics])
+        numbers = torch.cat([scalars, means]).tolist()
+        checked = ("sync/replay_error", "loss/explained_variance", *self.lag.metric_names)
+        names = (*checked, *STEP_METRICS)
         metrics = dict(zip(names, numbers, strict=True))
         self.guard.check(
             rollout,
@@ -171,7 +174,16 @@ class PPO:
         for part, outputs in ((batch, here), (batch.get("next"), ahead)):
             value, alive = self.value_scale.values(outputs), part.get(ALIVE, None)
             part.set("state_value", value if alive is None else inherited(value, alive, sharing))
-        return self.gae(batch)
+        return self.lag.with_advantages(batch, self.gae, self.log_probs)
+
+    def log_probs(self, frames: TensorDictBase) -> Tensor:
+        """Return the log-probs (N, T) of the actions by the current policy."""
+        flat = frames.select(*REPLAYED, strict=False).reshape(-1)
+        rows = [
+            self.policy.get_dist(chunk).log_prob(chunk.get("action"))
+            for chunk in flat.split(VALUE_ROWS)
+        ]
+        return torch.cat(rows).view(frames.shape)
 
     def values(self, frames: TensorDictBase) -> Tensor:
         """Return the critic's outputs (..., 1), by rows that fit the cache: twice as fast on a CPU.
@@ -214,9 +226,12 @@ class PPO:
         self.ranks = self.steps.gradients.ranks = ranks
         self.minibatches.shards = ranks.shards
 
-    def allow_lag(self) -> None:
-        """Learn from rollouts of the version before as well; to be called before the first update."""
-        self.lag = OneVersion(self.policy)
+    def allow_lag(self, correction: Correction | None = None) -> None:
+        """Learn from rollouts of older versions; to be called before the first update.
+
+        Without a correction from those of the version before.
+        """
+        self.lag = OneVersion(self.policy) if correction is None else VTrace(correction)
 
     @property
     def skipped_in_a_row(self) -> int:
@@ -247,7 +262,12 @@ class PPO:
 
 
 def _replay_error(frames: TensorDictBase, policy: Any) -> Tensor:
-    """Return the largest difference between stored and recomputed log-probs, at three steps of every row."""
+    """Return the largest difference between stored and recomputed log-probs, at three steps of every row.
+
+    Without the policy that collected there is nothing to compare with.
+    """
+    if policy is None:
+        return torch.zeros((), device=frames.get("action").device)
     slices = replay_slices(frames)
     recomputed = policy.get_dist(slices).log_prob(slices.get("action"))
     return (recomputed - slices.get("action_log_prob")).abs().max()

@@ -80,7 +80,7 @@ class MyPart:
             found[:, step] += self.discount * found[:, step + 1] * ~done[:, step]
         return found
 
-    def allow_lag(self) -> None:
+    def allow_lag(self, correction: object = None) -> None:
         """Refuse rollouts of older policies."""
         raise ValueError("agent=mypart learns from its own policy only; change collector")
 
