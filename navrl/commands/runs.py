@@ -27,10 +27,11 @@ from navrl.config.command_line import columns, command_parser, show
 from navrl.config.quoting import shown_path
 from navrl.loggers.format import count, duration, size, value
 from navrl.run.notes import change_tags, write_note
+from navrl.run.origin import origin_of
 from navrl.run.requests import REQUESTS, request
 from navrl.run.run_filters import FACTS, fact, require_known, select_runs
 from navrl.run.stored_runs import StoredRun, read_description
-from navrl.storage.files import read_json, to_json
+from navrl.storage.files import to_json
 from navrl.storage.info import LATEST, checkpoint_files
 
 _EXAMPLES = """  navrl runs ls                              the runs below outputs and multirun, newest first
@@ -302,7 +303,7 @@ def _show(options: argparse.Namespace) -> int:
         ("age", _age(run)),
         ("tags", " ".join(run.notes.tags) or "-"),
         ("note", run.notes.note or "-"),
-        *_environment(path),
+        *(origin_of(path) or {"machine": "-"}).items(),
     ]
     show(columns([(name, printable(text)) for name, text in lines]))
     words = (
@@ -318,26 +319,6 @@ def _show(options: argparse.Namespace) -> int:
     show(f"\nnumbers at the end\n{columns(metrics[:_MOST_LINES]) if metrics else '  none'}\n")
     show(f"checkpoints\n{_checkpoints(path)}")
     return 0
-
-
-def _environment(path: Path) -> list[tuple[str, str]]:
-    """Return the machine and the versions that the run was started with."""
-    try:
-        found = read_json(path / "environment.json")
-        packages = " ".join(f"{name} {version}" for name, version in found["packages"].items())
-        return [
-            ("started by", str(found["command"])[:500]),
-            (
-                "commit",
-                f"{found['git']['commit']}{' with changes' if found['git']['dirty'] else ''}"[:80],
-            ),
-            ("machine", f"{found['device']}, {found['cpu']}, {found['threads']} threads"[:200]),
-            ("packages", packages[:300]),
-        ]
-    except FileNotFoundError:
-        return [("machine", "-")]
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return [("machine", "environment.json cannot be read")]
 
 
 def _checkpoints(path: Path) -> str:

@@ -21,8 +21,9 @@ from navrl.run.group_statistics import (
     interquartile_mean,
 )
 from navrl.run.intervals import Interval, mean_interval
+from navrl.run.origin import differences, options_of
 from navrl.run.run_filters import as_text, fact, require_known, select_runs
-from navrl.run.stored_runs import NO_DIFFERENCE, StoredRun, final_rates
+from navrl.run.stored_runs import StoredRun, final_rates
 
 _AGAINST = "\0"  # in place of "--", which argparse would drop; no path holds it
 _MOST_GROUPS = 26
@@ -144,18 +145,9 @@ def _by_options(runs: Sequence[StoredRun], key: str | None) -> list[list[StoredR
         require_known(runs, [key])
     groups: dict[object, list[StoredRun]] = {}
     for run in runs:
-        same: object = as_text(fact(run, key)) if key else (*sorted(_options(run).items()),)
+        same: object = as_text(fact(run, key)) if key else (*sorted(options_of(run).items()),)
         groups.setdefault(same, []).append(run)
     return list(groups.values())
-
-
-def _options(run: StoredRun) -> dict[str, str]:
-    """Return the options that may change a result, as text."""
-    return {
-        name: as_text(value)
-        for name, value in run.items.items()
-        if name.partition(".")[0] not in NO_DIFFERENCE
-    }
 
 
 # ---- scores ----
@@ -253,16 +245,10 @@ def _text(found: Interval) -> str:
 
 def _differences(groups: Sequence[_Group]) -> str:
     """Return the options in which the groups differ, with the values of each."""
-    found = [[_options(run) for run in group.runs] for group in groups]
-    names = dict.fromkeys(name for options in found for each in options for name in each)
-    rows = []
-    for name in names:
-        values = [sorted({each.get(name, "-") for each in options}) for options in found]
-        if any(each != values[0] for each in values):
-            cells = (printable(", ".join(each))[:_LONGEST] for each in values)
-            rows.append((printable(name)[:80], *cells))
+    rows = differences([group.runs for group in groups])
     if not rows:
         return "the groups have the same options\n"
     more = f"and {len(rows) - _MOST_KEYS} others\n" if len(rows) > _MOST_KEYS else ""
     head = ("option", *(group.name for group in groups))
-    return columns([head, *rows[:_MOST_KEYS]]) + more
+    lines = [(name, *(cell[:_LONGEST] for cell in cells)) for name, cells in rows[:_MOST_KEYS]]
+    return columns([head, *lines]) + more

@@ -35,10 +35,20 @@ def test_everything_is_drawn_within_the_width(show, report, phone):
     assert page.inner_text("#title") == "6 runs of alice_and_bob with hmasd and mappo"
     titles = page.locator("h2").all_inner_texts()
     assert titles == [
-        *("Final evaluation", "Learning", "Reward", "Skills", "Rollouts", "Performance", "Runs")
+        *("Final evaluation", "Learning", "Reward", "Skills", "Rollouts", "Performance", "Runs"),
+        *("Configuration and origin",),
     ]
     seen = page.locator("figure.card:visible")
-    assert seen.count() >= 10
+    texts = seen.locator("figcaption > span:first-child").all_text_contents()
+    assert [text.partition("the same: ")[::2] for text in texts] == [
+        ("success", ""),
+        ("return", ""),
+        ("hmasd: reward by term", "mappo: reward by term"),  # both groups have the same numbers
+        ("hmasd: skills of the team, share of decisions", ""),
+        ("hmasd: skills of agents, share of decisions", ""),
+        ("hmasd: decisions by the reason they ended", ""),
+        ("hmasd: time of an iteration by part", "mappo: time of an iteration by part"),
+    ]
     for index in range(seen.count()):
         paths = seen.nth(index).locator("path[d^='M']")
         assert paths.count() >= 1, seen.nth(index).inner_text()
@@ -143,11 +153,11 @@ def test_new_data_keeps_what_the_user_chose(show, report):
     page.evaluate(
         """() => {
           window.view = new ReportView(element("report"));
-          const chart = (title, mean) => ({ title, unit: "", kind: "lines", settled: 0,
+          const chart = (title, mean) => ({ title, unit: "", kind: "lines", settled: 0, same: [], zero: [],
             lines: [{ label: "a", tone: 0, mean }, { label: "b", tone: 1, mean }] });
           const page = { frames: [1, 2, 3, 4, 5, 6, 7, 8, 9], groups: [{}, {}], table: [], finals: [] };
           window.data = (...charts) => ({ ...page, sections: [
-            { title: "S", text: "", folded: false, charts: charts.map((each) => chart(...each)) },
+            { title: "S", text: "", constants: [], charts: charts.map((each) => chart(...each)) },
           ] });
           view.update(data(["x", [1, 2, 3]], ["z", [1, 2, 3]]));
         }"""
@@ -176,12 +186,15 @@ def test_first_values_that_dwarf_the_rest_are_cut_off_and_shown_on_request(show,
                 "title": "S",
                 "text": "",
                 "folded": False,
+                "constants": [],
                 "charts": [
                     {
                         "title": "loss",
                         "unit": "loss",
                         "kind": "lines",
                         "settled": 1,
+                        "same": [],
+                        "zero": [],
                         "lines": [
                             {
                                 "label": "a",

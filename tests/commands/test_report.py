@@ -66,7 +66,7 @@ def test_a_sweep_is_grouped_by_what_is_not_a_seed(tmp_path):
     assert main(["multirun/x/today"]) == 0
     data = data_of(tmp_path / "multirun/x/today/report")
     found = [(group["label"], group["runs"]) for group in data["groups"]]
-    assert found == [("hmasd", 3), ("mappo", 3), ("hmasd agent.k=5", 1)]
+    assert found == [("hmasd", 3), ("mappo", 3), ("hmasd k=5", 1)]
     assert [run["name"] for run in data["table"]] == ["0", "1", "2", "3", "4", "5", "10"]
     assert [final["mean"] for final in data["finals"]] == [0.92, 0.92, 0.94]
     assert data["title"] == "7 runs of alice_and_bob with hmasd and mappo"

@@ -13,7 +13,8 @@ import pytest
 
 import navrl.commands.report
 from navrl.loggers.jsonl import JsonlLogger, read_metrics
-from navrl.view.report import Run, report
+from navrl.view.report import report
+from navrl.view.report_charts import Run
 from tests.runs import write_run
 
 pytestmark = pytest.mark.hostile

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from navrl.view.curves import Axis, axis, band, curve, settled
-from navrl.view.report import Run, report
+from navrl.view.report import report
+from navrl.view.report_charts import Run
 
 
 def rows(*values, metric="episode/win", every=10):
@@ -82,7 +83,9 @@ def test_every_metric_is_in_one_chart():
         *("high/loss/explained_variance", "curriculum/stage", "league/size"),
     )
     bounds = ("episode/win_low", "episode/win_high")
-    found = sections(run("a", dict.fromkeys((*names, *bounds, "episode/count"), 1.0)))
+    logged = (*names, "episode/count", "time/progress")
+    values = {name: 0.1 * place for place, name in enumerate(logged)} | dict.fromkeys(bounds, 1.0)
+    found = sections(run("a", values))
     lines = [
         line for charts in found.values() for chart in charts.values() for line in chart["lines"]
     ]
@@ -92,6 +95,65 @@ def test_every_metric_is_in_one_chart():
     assert [line.get("low") for line in found["Learning"]["win"]["lines"]] == [None, [1.0, 1.0]]
     assert [*found["Everything else"]] == ["curriculum/stage", "league/size"]
     assert found["Skills"]["skills of the team, share of decisions"]["kind"] == "stack"
+
+
+def long_run(name="a", **curves):
+    """A run of as many rounds as these curves have values; "_" stands for the "/" of a metric."""
+    columns = {key.replace("_", "/", 1): values for key, values in curves.items()}
+    length = len(next(iter(columns.values())))
+    known = [
+        {"iteration": i + 1, "frames": 100.0 * (i + 1), **{key: v[i] for key, v in columns.items()}}
+        for i in range(length)
+    ]
+    return Run(name, "game", 0, "finished", "win", known, {})
+
+
+def test_no_chart_repeats_another_or_shows_what_never_changes():
+    data = report(
+        [
+            long_run(
+                **{"episode_win": [0.0, 0.0, 0.0, 0.0], "episode_kill": [0.1, 0.2, 0.3, 0.4]},
+                **{"episode_kills": [0.1, 0.2, 0.3, 0.4], "episode_launches": [2.0, 2.0, 2.0, 2.0]},
+                **{"sync_lag": [0.0] * 4, "memory_rss_mb": [1.0, 1.0, 1.0, 2.0]},
+            )
+        ],
+        title="t",
+        subtitle="s",
+    )
+    learning, performance = (
+        next(each for each in data["sections"] if each["title"] == title)
+        for title in ("Learning", "Performance")
+    )
+    # The objective is shown however it goes.
+    assert [chart["title"] for chart in learning["charts"]] == ["win", "kill"]
+    assert learning["charts"][1]["same"] == ["kills"]
+    assert learning["constants"] == ["launches 2"]
+    assert [chart["title"] for chart in performance["charts"]] == ["memory/rss_mb"]
+    assert {"Rollouts"} <= {each["title"] for each in data["sections"] if not each["charts"]}
+
+
+ENDS = {"eval/crank/win": 0.9, "eval/crank/win_low": 0.85, "eval/crank/win_high": 0.95}
+
+
+@pytest.mark.parametrize(
+    ("ends", "row", "badge"),
+    [
+        (ENDS, {}, "win 0.9 (0.85..0.95), 200 held-out episodes against crank"),
+        (
+            ENDS | {"eval/straight/win": 1.0},
+            {},
+            "win 0.95, mean over crank, straight",
+        ),
+        ({}, {"eval/win": 0.5}, "win 0.5, 200 held-out episodes against pursuit"),
+        ({}, {}, "win 0.25 (0.1..0.4), while training against pursuit"),
+    ],
+)
+def test_the_badge_tells_of_which_episodes_it_speaks(ends, row, badge):
+    logged = {"episode/win": 0.25, "episode/win_low": 0.1, "episode/win_high": 0.4, **row}
+    one = run("a", logged, summary=ends)._replace(opponent="pursuit", eval_episodes=200)
+    assert report([one], title="t", subtitle="s")["badge"] == badge
+    others = [one, one._replace(label="other")]
+    assert report(others, title="t", subtitle="s")["badge"] is None
 
 
 def test_an_env_without_skills_has_no_section_of_them():
@@ -115,7 +177,7 @@ def test_groups_are_lines_and_seeds_are_bands():
     assert "low" not in other
     assert "each" not in other
     assert other["tone"] != game["tone"]
-    assert [*found["Reward"]] == ["game: by term, of an episode", "other: by term, of an episode"]
+    assert [*found["Reward"]] == ["game: reward by term", "other: reward by term"]
 
 
 def test_final_evaluations_over_seeds():

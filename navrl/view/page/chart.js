@@ -49,6 +49,7 @@ class Chart {
   update(plot) {
     this.plot = { kind: "lines", lines: [], points: [], settled: 0, up: null, unit: "", ...plot };
     this.caption.textContent = plot.title;
+    if (plot.hint) this.caption.append(made("span", "same", plot.hint));
     this.room.setAttribute("aria-label", `${plot.title}; ${CHART_HELP}`);
     this.legend.replaceChildren(...this.keys());
     this.draw();

@@ -1,6 +1,7 @@
 "use strict";
 /* Sections of charts and tables in the data of navrl.view.report.report(), in an element of any page. */
 
+const FINALS_TEXT = "Held-out episodes with the most probable actions. Intervals of 95 %: Student's t of the mean over seeds, Wilson's of a single run's share of episodes.";
 const MOST_SMOOTHING = 0.98;
 
 class ReportView {
@@ -12,7 +13,8 @@ class ReportView {
     this.finals = made("section", "");
     this.body = made("div", "");
     this.runs = made("section", "");
-    root.append(this.controls(), this.finals, this.body, this.runs);
+    this.origin = made("section", "");
+    root.append(this.controls(), this.finals, this.body, this.runs, this.origin);
   }
 
   /** Smoothing, and what is zoomed into. */
@@ -44,10 +46,9 @@ class ReportView {
     data.sections.forEach((section, index) => {
       const part = this.section(section.title, section.folded);
       part.name.textContent = section.folded ? `${section.title} (${section.charts.length})` : section.title;
-      part.text.textContent = section.text;
+      part.text.textContent = [section.text, constantsText(section.constants)].filter(Boolean).join(" ");
       const cards = section.charts.map((chart) => this.chart(`${section.title}\n${chart.title}`, chart, used).node);
       keepInOrder(part.cards, cards);
-      part.node.hidden = !cards.length;
       if (this.body.children[index] !== part.node) this.body.insertBefore(part.node, this.body.children[index] ?? null);
       used.add(section.title);
     });
@@ -80,14 +81,23 @@ class ReportView {
   plotOf(chart) {
     const { frames, groups } = this.data;
     const lines = chart.lines.map((line) => ({ ...line, colour: lineColour(line.tone) }));
-    return { ...chart, lines, across: { label: "frames", values: frames }, named: groups.length > 1 };
+    const hints = [["the same", chart.same], ["always 0", chart.zero]].filter(([, names]) => names.length);
+    const hint = hints.map(([text, names]) => `${text}: ${names.join(", ")}`).join("; ");
+    return { ...chart, lines, hint, across: { label: "frames", values: frames }, named: groups.length > 1 };
   }
 
   showTables() {
-    const { finals, table } = this.data;
-    showOnce(this.finals, finals, () => [made("h2", "", "Final evaluation"), finalsTable(finals)]);
+    const { finals, table, provenance } = this.data;
+    showOnce(this.finals, finals, () => [
+      made("h2", "", "Final evaluation"), made("p", "section-text", FINALS_TEXT), finalsTable(finals),
+    ]);
     showOnce(this.runs, table, () => [made("h2", "", "Runs"), runsTable(table)]);
+    showOnce(this.origin, provenance ?? [], () => originOf(provenance));
   }
+}
+
+function constantsText(constants) {
+  return constants.length ? `Constant: ${constants.join(", ")}.` : "";
 }
 
 /** Fill an element anew if its data is another; rows that are there keep their place otherwise. */
@@ -96,7 +106,7 @@ function showOnce(node, data, content) {
   if (node.dataset.shown === text) return;
   node.dataset.shown = text;
   const left = node.querySelector(".wide")?.scrollLeft ?? 0;
-  node.replaceChildren(...(data.length ? content() : []));
+  node.replaceChildren(...(data.length === 0 ? [] : content()));
   if (left) node.querySelector(".wide").scrollLeft = left;
 }
 
@@ -128,5 +138,19 @@ function finalsTable(finals) {
     intervalText(final.mean, final.low, final.high),
     final.values.map((value) => (isKnown(value) ? numberText(value) : "-")).join("  "),
   ]);
-  return tableOf("finals", ["", "evaluated in", "", "mean (95 % interval)", "runs"], rows);
+  return tableOf("finals", ["", "against or in", "statistic", "mean (95 % interval)", "by run"], rows);
+}
+
+/** What made the runs, and how to make them again. */
+function originOf({ labels, differences, origins, commands, configurations }) {
+  const found = [made("h2", "", "Configuration and origin")];
+  if (differences.length) found.push(tableOf("differences", ["options that differ", ...labels], differences.map(([name, values]) => [name, ...values])));
+  for (const [facts, runs] of origins) {
+    const about = origins.length > 1 ? [["runs", runs.join(", ")]] : [];
+    const list = [...about, ...facts].flatMap(([name, text]) => [made("dt", "", name), made("dd", "", text)]);
+    found.push(made("dl", "facts", ...list));
+  }
+  found.push(...commands.map(([name, line]) => made("pre", "command", ...(commands.length > 1 ? [made("span", "run", `${name}  `)] : []), line)));
+  found.push(...configurations.map(([label, text]) => made("details", "configuration", made("summary", "", `configuration of ${label}`), made("pre", "command", text))));
+  return found;
 }
