@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -32,6 +33,7 @@ _EXAMPLES = """  navrl play                                    against the scrip
   navrl play latest difficulty=easy             against the policy of your newest run
   navrl play crank team_size=2 wingman=zoo:combat-scripts
   navrl play zoo:combat-league zoo:combat-scripts --watch
+  navrl play env=navigation shield=on           a drone by stick, with its lidar drawn
   navrl play straight scenario=game28 env.sim.channels=2 --port 8000"""
 
 
@@ -48,9 +50,21 @@ def play(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)  # a fight is small, and each player has a thread
     # These take seconds to import, and need the extra [live].
     from navrl.live.play.app import application
+    from navrl.live.server import serve
+    from navrl.view.html import PLAY, PLAY_DRONE
+
+    if any(word.startswith("env=navigation") for word in options.overrides):
+        scene, games = PLAY_DRONE, _drone_games(options)
+    else:
+        scene, games = PLAY, _combat_games(options)
+    listener = listen(options, PLAY_PORT)  # after everything that may be wrong
+    return serve(application(scene, games), listener, "play")
+
+
+def _combat_games(options: argparse.Namespace) -> Any:
+    """Return fights, or raise one sentence about what is impossible."""
     from navrl.live.play.choice import Choice, check_pilot, configuration
     from navrl.live.play.games import CombatGames
-    from navrl.live.server import serve
 
     names = [check_pilot(name) for name in options.positionals or ["crank"]]
     wingman = check_pilot(options.wingman)
@@ -68,9 +82,21 @@ def play(options: argparse.Namespace) -> int:
         named=[*names, wingman],
         seed=options.seed,
     )
-    configuration(first, options.overrides)  # raises before a port is opened
-    listener = listen(options, PLAY_PORT)
-    return serve(application(games.data(), games.make, games.replay), listener, "play")
+    configuration(first, options.overrides)
+    return games
+
+
+def _drone_games(options: argparse.Namespace) -> Any:
+    """Return flights of a drone, or raise one sentence about what is impossible."""
+    from navrl.live.play.trip import DroneGames
+
+    if options.positionals or options.watch:
+        raise ConfigError(
+            "a drone has no opponent; expected navrl play env=navigation and options of it; "
+            "to watch a policy fly: navrl replay <policy> env=navigation"
+        )
+    own = [word for word in options.overrides if not word.startswith("env=")]
+    return DroneGames(pilot=options.pilot, overrides=own, seed=options.seed)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -49,9 +49,20 @@ _BUSY = (
 
 def serve(app: ASGIApp, listener: Listener, doing: str) -> int:
     """Answer requests until a signal ends it; return the exit code."""
+    config = configuration(app, listener)
+    port = listener.socket.getsockname()[1]
+    sys.stdout.write(f"{doing} at {listener.url}  (Ctrl-C ends it)\n{tunnel(port)}")
+    sys.stdout.flush()
+    with listener.socket:
+        asyncio.run(_Server(config).serve([listener.socket]))
+    return 0
+
+
+def configuration(app: ASGIApp, listener: Listener) -> uvicorn.Config:
+    """Return uvicorn's configuration: requests guarded, sizes bounded."""
     port = listener.socket.getsockname()[1]
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # no line for each bad request
-    config = uvicorn.Config(
+    return uvicorn.Config(
         Guard(app, token=listener.token, port=port),
         loop="asyncio",
         http=Http,
@@ -65,11 +76,6 @@ def serve(app: ASGIApp, listener: Listener, doing: str) -> int:
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    sys.stdout.write(f"{doing} at {listener.url}  (Ctrl-C ends it)\n{tunnel(port)}")
-    sys.stdout.flush()
-    with listener.socket:
-        asyncio.run(_Server(config).serve([listener.socket]))
-    return 0
 
 
 class _Server(uvicorn.Server):

@@ -85,6 +85,17 @@ PLAY = Scene(
     ),
 )
 
+PLAY_DRONE = Scene(
+    "play_drone.html",
+    "play_drone_below.html",
+    ("play.css", "play_drone.css"),
+    (
+        *("track.js", "pointers.js", "plane.js"),
+        *("navigation_data.js", "navigation_world.js", "navigation_lidar.js", "navigation_map.js"),
+        *("play_link.js", "play_trip.js", "play_drone_controls.js", "play_drone.js"),
+    ),
+)
+
 _CHARTS = ("elements.js", "chart_axis.js", "chart.js", "chart_input.js", "chart_save.js")
 
 REPORT = Scene("report.html", "", ("report.css",), (*_CHARTS, "report_view.js", "report.js"))

@@ -91,7 +91,7 @@ class NavigationRecording(NamedTuple):
     trips: list[Trip]
 
 
-class _Frame(NamedTuple):
+class Frame(NamedTuple):
     """The recorded state of all envs after a decision; env axis last, on the CPU."""
 
     decision: int
@@ -114,31 +114,32 @@ def play_trips(env: Any, policy: Act, *, first: int) -> NavigationRecording:
     played = first_episodes(env, policy)
     next(played)
     opening: NavigationState = env.state
-    frames = [_frame(params, 0, opening)]
+    frames = [frame_of(params, 0, opening)]
     lengths = torch.zeros(env.batch_size, dtype=torch.int64)
     ends = torch.zeros(len(env.episode_keys), *env.batch_size)
     for decision, (stepped, running) in enumerate(played, start=1):
         lengths += running
         ended = running & stepped.get(("next", "done")).squeeze(-1).cpu()
         if decision % every == 0 or bool(ended.any()):
-            frames.append(_frame(params, decision, env.state))
+            frames.append(frame_of(params, decision, env.state))
         ends = torch.where(ended, stepped.get(("next", "episode")).t().cpu(), ends)
     rates = {name: ends[env.episode_keys.index(name)] > 0.5 for name in env.rate_names}
     worlds, index = torch.unique(opening.world.cpu(), return_inverse=True)
     trips = []
     for number, length in enumerate(lengths.tolist()):
         own = [f for f in frames if f.decision % every == 0 or f.decision == length]
-        own = [_of_env(frame, number) for frame in own if frame.decision <= length]
+        own = [of_env(frame, number) for frame in own if frame.decision <= length]
         outcome = next(name for name, rate in rates.items() if bool(rate[number]))
-        start, goal = (_point(place[:, number]) for place in (opening.start, opening.goal))
-        trips.append(_trip(params, first + number, int(index[number]), start, goal, own, outcome))
-    landscapes = [_landscape(env.worlds.openings.worlds, world) for world in worlds.tolist()]
+        start, goal = (point_of(place[:, number]) for place in (opening.start, opening.goal))
+        trips.append(trip_of(params, first + number, int(index[number]), start, goal, own, outcome))
+    landscapes = [landscape_of(env.worlds.openings.worlds, world) for world in worlds.tolist()]
     return NavigationRecording(params, landscapes, trips)
 
 
-def _frame(params: NavigationParams, decision: int, state: NavigationState) -> _Frame:
+def frame_of(params: NavigationParams, decision: int, state: NavigationState) -> Frame:
+    """Return what is recorded of the state of all envs."""
     ending, near = state.ending, near_obstacles(params, state)
-    kept = _Frame(
+    kept = Frame(
         decision=decision,
         position=state.drone.position,
         velocity=state.drone.velocity,
@@ -152,20 +153,21 @@ def _frame(params: NavigationParams, decision: int, state: NavigationState) -> _
         time_s=state.tally.time_s,
     )
     # Copies: the simulator may write the next step where this one lies.
-    return _Frame(decision, *(field.detach().cpu().clone() for field in kept[1:]))
+    return Frame(decision, *(field.detach().cpu().clone() for field in kept[1:]))
 
 
-def _of_env(frame: _Frame, env: int) -> _Frame:
-    return _Frame(frame.decision, *(field[..., env] for field in frame[1:]))
+def of_env(frame: Frame, env: int) -> Frame:
+    """Return the frame of one env."""
+    return Frame(frame.decision, *(field[..., env] for field in frame[1:]))
 
 
-def _trip(
+def trip_of(
     params: NavigationParams,
     number: int,
     world: int,
     start: Point,
     goal: Point,
-    frames: list[_Frame],
+    frames: list[Frame],
     outcome: str,
 ) -> Trip:
     """Return the episode that these frames, all of one env, describe."""
@@ -177,8 +179,8 @@ def _trip(
         start=start,
         goal=goal,
         time_s=times_s,
-        position_m=[_point(frame.position) for frame in frames],
-        velocity_mps=[_point(frame.velocity) for frame in frames],
+        position_m=[point_of(frame.position) for frame in frames],
+        velocity_mps=[point_of(frame.velocity) for frame in frames],
         beam0_rad=[math.atan2(float(f.beam0[1]), float(f.beam0[0])) for f in frames],
         ranges_m=torch.stack(
             [f.ranges.reshape(params.lidar.beams, params.lidar.rings) for f in frames]
@@ -192,7 +194,7 @@ def _trip(
     )
 
 
-def _ended_by(params: NavigationParams, last: _Frame) -> str:
+def _ended_by(params: NavigationParams, last: Frame) -> str:
     for name, happened in zip(
         ("collision_static", "collision_moving", "outside"), last.endings.tolist(), strict=True
     ):
@@ -201,7 +203,7 @@ def _ended_by(params: NavigationParams, last: _Frame) -> str:
     return "success" if params.goal_ends and bool(last.reached) else "timeout"
 
 
-def _changed(frames: list[_Frame]) -> list[float]:
+def _changed(frames: list[Frame]) -> list[float]:
     """Return the mean change per decision between two knots."""
     means = [
         float(after.changed - before.changed) / (after.decision - before.decision)
@@ -210,7 +212,7 @@ def _changed(frames: list[_Frame]) -> list[float]:
     return [0.0, *means]
 
 
-def _movers(frames: list[_Frame], times_s: list[float]) -> list[Mover]:
+def _movers(frames: list[Frame], times_s: list[float]) -> list[Mover]:
     """Return the moving obstacles that come near, at the knots where they turn."""
     places = torch.stack([frame.movers for frame in frames])  # (K, 3, D)
     drone = torch.stack([frame.position for frame in frames])
@@ -227,7 +229,8 @@ def _movers(frames: list[_Frame], times_s: list[float]) -> list[Mover]:
     return found
 
 
-def _landscape(worlds: Worlds, world: int) -> Landscape:
+def landscape_of(worlds: Worlds, world: int) -> Landscape:
+    """Return what stands in a world."""
     boxes, cylinders = worlds.boxes, worlds.cylinders
     return Landscape(
         boxes=[
@@ -243,6 +246,7 @@ def _present(obstacles: Any, world: int) -> list[list[float]]:
     return rows[is_present(rows[:, 0])].tolist()
 
 
-def _point(place: Tensor) -> Point:
+def point_of(place: Tensor) -> Point:
+    """Return a place (3,) as numbers."""
     x, y, z = place.tolist()
     return x, y, z

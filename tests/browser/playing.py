@@ -9,11 +9,12 @@ import threading
 import uvicorn
 
 from navrl.live.address import listen
-from navrl.live.guard import Guard
 from navrl.live.play.app import application
 from navrl.live.play.choice import Choice
 from navrl.live.play.games import CombatGames
-from navrl.live.server import Http, WebSocket
+from navrl.live.play.trip import DroneGames
+from navrl.live.server import configuration
+from navrl.view.html import PLAY, PLAY_DRONE
 
 # Fly at the enemy until it cannot escape, fire, and turn out of the way of what comes.
 HUNTER = """() => {
@@ -41,22 +42,20 @@ HUNTER = """() => {
 
 
 @contextlib.contextmanager
-def served(folder, *overrides, seed=1):
-    """The address of a server whose fights go to `folder`."""
+def served(folder, *overrides, seed=1, drone=False):
+    """The address of a server whose games are recorded in `folder`."""
     before = os.getcwd()
     os.chdir(folder)
-    games = CombatGames(Choice("crank"), pilot="ace", overrides=overrides, named=[], seed=seed)
-    app = application(games.data(), games.make, games.replay)
+    if drone:
+        scene, games = PLAY_DRONE, DroneGames(pilot="ace", overrides=overrides, seed=seed)
+    else:
+        first = Choice("crank")
+        scene = PLAY
+        games = CombatGames(first, pilot="ace", overrides=overrides, named=[], seed=seed)
+    app = application(scene, games)
     listener = listen(argparse.Namespace(host="127.0.0.1", port=None, token=False), 0)
     port = listener.socket.getsockname()[1]
-    config = uvicorn.Config(
-        Guard(app, token=None, port=port),
-        http=Http,
-        ws=WebSocket,
-        log_config=None,
-        access_log=False,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configuration(app, listener))
     server.capture_signals = contextlib.nullcontext
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener.socket])))
     thread.start()

@@ -44,8 +44,14 @@ def test_both_pictures_move(visit, phone):
         assert colours > 50
         page.wait_for(f"play.fight.duration > {page.page.evaluate('play.fight.duration') + 0.6}")
         assert page.pixels(canvas)[1] != before
-    widths = page.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert widths[0] <= widths[1], "nothing lies beside the screen"
+    width = page.page.viewport_size["width"]
+    assert page.page.evaluate("window.innerWidth") == width, (
+        "a phone zooms out for what lies beside"
+    )
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    beside = """[...document.querySelectorAll("button, output, small, select")].filter(
+      (each) => each.getBoundingClientRect().right > window.innerWidth + 1).map((each) => each.id)"""
+    assert page.page.evaluate(beside) == []
 
 
 def test_the_keyboard_steers_the_simulator(visit):
@@ -114,3 +120,41 @@ def test_fingers_steer_on_a_phone(visit):
     page.page.touchscreen.tap(box["x"] + 5, box["y"] + 20)
     page.page.touchscreen.tap(*[box["x"] + box["width"] + 40, box["y"] + 40])
     page.wait_for("play.fight.missiles.length === 1")
+
+
+def test_a_gamepad_steers_and_fires(visit):
+    page = visit(opponent="straight")
+    page.page.evaluate("""() => {
+      const buttons = Array.from({ length: 16 }, () => ({ value: 0 }));
+      window.pad = { connected: true, axes: [0, 0, 0, 0], buttons };
+      navigator.getGamepads = () => [window.pad];
+    }""")
+    page.page.evaluate("window.pad.axes[0] = 0.75")
+    page.wait_for("play.fight.aircraft[0].rudder.at(-1) === -0.75")
+    page.page.evaluate("window.pad.axes[0] = 0")
+    page.wait_for("play.fight.aircraft[0].rudder.at(-1) === 0")
+    page.page.evaluate("window.pad.buttons[0].value = 1")
+    page.wait_for("play.fight.missiles.length === 1")
+
+
+def test_two_policies_fight_and_somebody_comments(visit):
+    page = visit(opponent="crank", own="zoo:combat-scripts")
+    page.page.evaluate("play.setSpeed(4)")
+    page.wait_for("document.getElementById('over').open", 180)
+    events = page.page.evaluate(
+        "[...document.querySelectorAll('#feed li')].map((each) => each.textContent)"
+    )
+    assert any("fires at" in text for text in events)
+    assert any("shoots" in text or "evades" in text for text in events)
+    assert not page.page.is_visible("#ratings"), "nobody played"
+
+
+def test_on_hard_only_what_the_radar_sees_is_drawn(visit):
+    page = visit(opponent="straight", difficulty="hard")
+    page.wait_for("play.fight.aircraft[1].hidden === false")
+    page.page.evaluate("play.setSpeed(4)")
+    page.page.keyboard.down("d")  # a circle: sooner or later the enemy is behind
+    page.wait_for("play.fight.aircraft[1].hidden === true")
+    assert page.page.inner_text("#range") == "no contact"
+    assert "no contact" in page.page.inner_text("#graph-title")
+    page.wait_for("play.fight.aircraft[1].hidden === false")

@@ -9,11 +9,22 @@ from pathlib import Path
 import pytest
 
 import navrl.view
-from navrl.view.html import COMBAT, NAVIGATION, PLAY, POPULATION, REPORT, SEARCH, WORLD, page
+from navrl.view.html import (
+    COMBAT,
+    NAVIGATION,
+    PLAY,
+    PLAY_DRONE,
+    POPULATION,
+    REPORT,
+    SEARCH,
+    WORLD,
+    page,
+)
 
 ALL = {
-    **{"combat": COMBAT, "navigation": NAVIGATION, "play": PLAY, "report": REPORT},
-    **{"population": POPULATION, "search": SEARCH, "world": WORLD},
+    **{"combat": COMBAT, "navigation": NAVIGATION, "play": PLAY},
+    **{"play_drone": PLAY_DRONE, "report": REPORT, "population": POPULATION},
+    **{"search": SEARCH, "world": WORLD},
 }
 SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)
 PAGE = Path(navrl.view.__file__).parent / "page"

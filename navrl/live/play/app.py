@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,8 +14,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from navrl.live.play.session import MakeGame, Session
-from navrl.view.html import PLAY, page
+from navrl.live.play.record import Replays
+from navrl.live.play.session import Game, MakeGame, Session
+from navrl.view.html import Scene, page
 
 MOST_SESSIONS = 4
 _MOST_UNSENT = 400  # messages, 10 s of them: a page that reads more slowly plays no more
@@ -100,12 +100,22 @@ async def _write(socket: WebSocket, outbox: asyncio.Queue[str | None]) -> None:
         await socket.send_text(text)
 
 
-def application(
-    data: Mapping[str, Any], make: MakeGame, replay: Callable[[str], Path | None]
-) -> Starlette:
-    """Return the app; `replay` returns the file of a fight by its name, None if there is none."""
-    players = Players(make)
-    content = page(PLAY, data, live=True)
+class Games(Protocol):
+    """Games of one kind."""
+
+    replays: Replays
+
+    def data(self) -> dict[str, Any]:
+        """Return what the page needs before the first game."""
+
+    def make(self, message: Mapping[str, Any]) -> Game:
+        """Begin the game that a message asks for."""
+
+
+def application(scene: Scene, games: Games) -> Starlette:
+    """Return the app with the page of this scene."""
+    players = Players(games.make)
+    content = page(scene, games.data(), live=True)
 
     async def show(request: Request) -> Response:
         return HTMLResponse(content)
@@ -114,7 +124,7 @@ def application(
         return Response(status_code=204)
 
     async def show_replay(request: Request) -> Response:
-        path = await asyncio.to_thread(replay, request.path_params["fight"])
+        path = await asyncio.to_thread(games.replays.path, request.path_params["fight"])
         if path is None:
             return PlainTextResponse("there is no such fight\n", 404)
         return HTMLResponse(await asyncio.to_thread(path.read_bytes))

@@ -50,8 +50,8 @@ class Stick(NamedTuple):
 
 def stick_of(message: Mapping[str, Any]) -> Stick:
     """Return the controls in a message, or raise one sentence about what is wrong with it."""
-    rudder = _number(message, "rudder", -1.0, 1.0)
-    throttle = _number(message, "throttle", 0.0, 1.0)
+    rudder = number_in(message, "rudder", -1.0, 1.0)
+    throttle = number_in(message, "throttle", 0.0, 1.0)
     target, number = (message.get(name, -1) for name in ("target", "number"))
     if type(target) is not int or not -1 <= target < _MOST_TARGET:
         raise ConfigError(f"target = {target!r:.40}; expected -1 or the place of an enemy")
@@ -62,7 +62,8 @@ def stick_of(message: Mapping[str, Any]) -> Stick:
     return Stick(rudder, throttle, message["fire"], target, number)
 
 
-def _number(message: Mapping[str, Any], name: str, low: float, high: float) -> float:
+def number_in(message: Mapping[str, Any], name: str, low: float, high: float) -> float:
+    """Return a number of a message, or raise one sentence about what is wrong with it."""
     value: Any = message.get(name)
     if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
         raise ConfigError(f"{name} = {value!r:.40}; expected a number from {low:g} to {high:g}")

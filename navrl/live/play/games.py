@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from navrl.config.checks import ConfigError
-from navrl.live.play.choice import DIFFICULTIES, MOST_AIRCRAFT, Choice, checked, configuration, menu
+from navrl.live.play.choice import (
+    DIFFICULTIES,
+    MOST_AIRCRAFT,
+    Choice,
+    checked,
+    configuration,
+    menu,
+    pilot_label,
+)
 from navrl.live.play.fight import CombatFight
 from navrl.live.play.record import (
     LEAVING_LOSES_S,
+    Replays,
+    facts_of,
     opponent_key,
     outcome_of,
     ratings,
@@ -23,8 +32,6 @@ from navrl.live.play.record import (
 )
 from navrl.live.play.session import SPEEDS
 from navrl.view.combat_page import outcome as outcome_text
-
-_MOST_KEPT = 8  # fights whose replay can be asked for
 
 
 class CombatGames:
@@ -43,7 +50,7 @@ class CombatGames:
         self.pilots = menu(named)
         self._overrides = overrides
         self._seeds = itertools.count(seed)
-        self._kept: OrderedDict[str, RatedFight] = OrderedDict()
+        self.replays = Replays()
         self._lock = threading.Lock()
         checked(first, self.pilots)
 
@@ -67,19 +74,6 @@ class CombatGames:
         with self._lock:
             seed = next(self._seeds)
         return RatedFight(choice, config, seed=seed, games=self)
-
-    def keep(self, name: str, fight: RatedFight) -> None:
-        """Keep a fight for its replay, and forget the oldest."""
-        with self._lock:
-            self._kept[name] = fight
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-
-    def replay(self, name: str) -> Path | None:
-        """Return the replay of a fight of this server, written when it is asked for first."""
-        with self._lock:
-            fight = self._kept.get(name)
-        return None if fight is None else fight.replay()
 
 
 def _choice(message: Mapping[str, Any]) -> Choice:
@@ -108,9 +102,11 @@ class RatedFight(CombatFight):
         outcome = outcome_of(self)
         if outcome.left_early and (not self.playing or outcome.seconds < LEAVING_LOSES_S):
             return {"left": True}
-        self._folder = save(self, outcome, self._games.pilot if self.playing else None)
+        facts = facts_of(self, outcome, self._games.pilot if self.playing else None)
+        name = pilot_label(self.choice.opponent)
+        self._folder = save(name, self.rollout(), self.config, facts)
         self._rows, self._chunks = [], []
-        self._games.keep(self._folder.name, self)
+        self._games.replays.keep(self._folder.name, self)
         lines = score_of(outcome, self.params.time_limit_s)
         return {
             "left": outcome.left_early,

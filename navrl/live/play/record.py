@@ -10,10 +10,12 @@ outputs/play/<date>-<time>-<opponent>/
 from __future__ import annotations
 
 import re
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from tensordict import TensorDictBase
@@ -37,6 +39,7 @@ from navrl.view.spacetime import spacetime_graph
 FOLDER = OUTPUTS / "play"
 LEAVING_LOSES_S = 10.0  # of game time; who leaves a fight later than that has lost it
 _FILE, _CONFIG = "fight.json", "config.json"
+_MOST_KEPT = 8  # games whose replay can be asked for
 _MOST_FIGHTS = 5000  # that ratings are made of, the newest
 _NOT_IN_NAMES = re.compile(r"[^\w-]+", re.ASCII)
 _WIN, _DRAW, _EVADED, _LEFT, _FAST = 1000, 400, 100, 50, 300  # points
@@ -86,17 +89,52 @@ def score_of(outcome: Outcome, time_limit_s: float) -> list[tuple[str, int]]:
     return lines
 
 
+class Replayed(Protocol):
+    """A game with a replay."""
+
+    def replay(self) -> Path:
+        """Return the file of the replay, written when it is asked for first."""
+
+
+class Replays:
+    """The newest games of a server, whose replays can be asked for by name."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Replayed] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, name: str, game: Replayed) -> None:
+        """Keep a game, and forget the oldest."""
+        with self._lock:
+            self._kept[name] = game
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    def path(self, name: str) -> Path | None:
+        """Return the replay of a game, None if there is none of this name."""
+        with self._lock:
+            game = self._kept.get(name)
+        return None if game is None else game.replay()
+
+
 # ---- files -----------------------------------------------------------------------------------------
 
 
-def save(fight: CombatFight, outcome: Outcome, pilot: str | None) -> Path:
-    """Write rollout and result of a fight, which no player flew if pilot is None; return its folder."""
-    folder = _free_folder(pilot_label(fight.choice.opponent))
+def save(name: str, rollout: TensorDictBase, config: Any, facts: Mapping[str, Any]) -> Path:
+    """Write rollout, configuration and result of a game; return its folder."""
+    folder = _free_folder(name)
     store = RolloutStorage(
         directory=folder / "rollouts", save_every=1, keep_last=None, drop=(), compress=False
     )
-    store.save(fight.rollout(), iteration=1)
-    text = {
+    store.save(rollout, iteration=1)
+    write_atomically(folder / _CONFIG, json_text(to_json(config), indent=1))
+    write_atomically(folder / _FILE, json_text(dict(facts), indent=1))
+    return folder
+
+
+def facts_of(fight: CombatFight, outcome: Outcome, pilot: str | None) -> dict[str, Any]:
+    """Return who flew and what came out; the pilot is None if no player flew."""
+    return {
         "pilot": pilot,
         "choice": fight.choice._asdict(),
         "opponent": opponent_key(fight),
@@ -104,14 +142,11 @@ def save(fight: CombatFight, outcome: Outcome, pilot: str | None) -> Path:
         **outcome._asdict(),
         "score": sum(points for _, points in score_of(outcome, fight.params.time_limit_s)),
     }
-    write_atomically(folder / _CONFIG, json_text(to_json(fight.config), indent=1))
-    write_atomically(folder / _FILE, json_text(text, indent=1))
-    return folder
 
 
-def _free_folder(opponent: str) -> Path:
+def _free_folder(name: str) -> Path:
     """Make a folder that nobody has."""
-    name = _NOT_IN_NAMES.sub("-", opponent).strip("-")[:60]
+    name = _NOT_IN_NAMES.sub("-", name).strip("-")[:60]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     make_directory(FOLDER)
     for number in range(1, 1000):

@@ -41,7 +41,7 @@ class Play {
         this.press(name);
       });
     }
-    listKeys();
+    listKeys(KEYS);
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.pause(true); });
   }

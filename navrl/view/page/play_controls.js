@@ -22,16 +22,6 @@ const KEYS = [
   ["m", "sound", "sound"], ["?", "help", "this list"],
 ];
 
-function listKeys() {
-  for (const [key, , text, name] of KEYS) {
-    const term = document.createElement("dt");
-    term.textContent = name || key.toUpperCase();
-    const meaning = document.createElement("dd");
-    meaning.textContent = text;
-    element("keys").append(term, meaning);
-  }
-}
-
 class Controls {
   /** changed(stick): something was moved; pressed(name): fire, target, pause, again. */
   constructor(changed, pressed) {

@@ -100,7 +100,7 @@ function row(cells) {
 
 /** One line for each opponent: games, and points with the interval. */
 function showRatings(ratings) {
-  const head = ["against", "won", "drawn", "lost", "your rating", "95 %"];
+  const head = ["against", "won", "drawn", "lost", "rating", "95 %"];
   const shownRows = ratings.slice(0, 6).map((each) => row([
     each.opponent, each.wins, each.draws, each.losses, each.points, `${each.low} to ${each.high}`,
   ]));

@@ -79,7 +79,9 @@ def test_missiles_have_a_number_from_launch_to_end(flown):
 def test_a_recorded_fight_is_flown_again_bit_for_bit(flown, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     game, _ = flown
-    folder = record.save(game, record.outcome_of(game), "ace")
+    outcome = record.outcome_of(game)
+    facts = record.facts_of(game, outcome, "ace")
+    folder = record.save("crank", game.rollout(), game.config, facts)
     facts = json.loads((folder / "fight.json").read_text())
     assert (facts["pilot"], facts["opponent"], facts["seed"]) == ("ace", "crank", 3)
     assert facts["seconds"] == pytest.approx(game.recorded().times_s[-1], abs=0.01)
@@ -252,7 +254,7 @@ def test_who_leaves_late_has_lost_and_who_leaves_early_has_not_played(tmp_path, 
     result = game.close()
     assert result["outcome"]["result"] == -1
     assert [row["losses"] for row in record.ratings("ace")] == [1]
-    replay = games.replay(result["folder"].rpartition("/")[2])
+    replay = games.replays.path(result["folder"].rpartition("/")[2])
     assert "Red: you" in replay.read_text()
-    assert games.replay("..") is None
+    assert games.replays.path("..") is None
     assert game.seed == 10, "another fight than the first"
