@@ -15,13 +15,16 @@ from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, show
 from navrl.storage.files import make_directory, to_json, write_atomically
 from navrl.storage.find import OUTPUTS, find_place
+from navrl.view.figure import check_viz
 from navrl.view.html import REPORT, page
 from navrl.view.report_charts import Run
+from navrl.view.report_figures import write_figures
 from navrl.view.run_report import read_runs, report_of
 
 _EXAMPLES = """  navrl report latest                                the newest run
   navrl report multirun/combat-ppo/20261118-141133   a sweep: mean and deviation over its seeds
-  navrl report outputs/one outputs/other --output both"""
+  navrl report outputs/one outputs/other --output both
+  navrl report latest --figures paper/figures         every chart as SVG and PDF"""
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # by these a spreadsheet knows one
 _TABLES: dict[str, Callable[[str], bool]] = {
     "iterations.csv": lambda name: True,
@@ -43,6 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help="default: report/ in the named folder, or in this one if several are named",
     )
+    parser.add_argument(
+        "--figures",
+        type=Path,
+        metavar="FOLDER",
+        help="also every chart as SVG and PDF, for papers; needs navrl[viz]",
+    )
     return run_plain(parser, _write_report, arguments)
 
 
@@ -50,11 +59,14 @@ def _write_report(options: argparse.Namespace) -> None:
     places = [find_place(name, OUTPUTS) for name in options.runs]
     records = read_runs(places)
     data = report_of(records, places)
+    if options.figures is not None:
+        check_viz()
     folder = options.output or (places[0] if len(places) == 1 else Path()) / "report"
-    if not folder.absolute().parent.is_dir():
-        raise ConfigError(
-            f"--output {folder}; expected a folder in an existing one; change --output"
-        )
+    for flag, named in (("--output", folder), ("--figures", options.figures)):
+        if named is not None and not named.absolute().parent.is_dir():
+            raise ConfigError(
+                f"{flag} {named}; expected a folder in an existing one; change {flag}"
+            )
     if options.output is None:
         make_directory(folder)
     folder.mkdir(exist_ok=True)  # or a link of the user's own
@@ -67,6 +79,10 @@ def _write_report(options: argparse.Namespace) -> None:
         write_atomically(folder / "skill_usage.json", to_json(skills) + "\n")
     iterations = sum(len(run.rows) for run in runs)
     show(f"wrote {folder / 'report.html'} and tables beside it ({iterations} iterations)\n")
+    if options.figures is not None:
+        options.figures.mkdir(exist_ok=True)
+        written = write_figures(data, options.figures)
+        show(f"wrote {len(written)} figures to {options.figures}\n")
 
 
 def _table(runs: Sequence[Run], wanted: Callable[[str], bool]) -> str:

@@ -27,11 +27,11 @@ def check_viz() -> None:
             ) from error
 
 
-def new_figure() -> Any:
-    """Return a figure that no window shows."""
+def new_figure(inches: tuple[float, float] = INCHES) -> Any:
+    """Return a figure of this size that no window shows."""
     # Between dollar signs a name would be a formula, and often none that can be read.
     importlib.import_module("matplotlib").rcParams["text.parse_math"] = False
-    figure = importlib.import_module("matplotlib.figure").Figure(figsize=INCHES, dpi=DPI)
+    figure = importlib.import_module("matplotlib.figure").Figure(figsize=inches, dpi=DPI)
     importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     return figure
 

@@ -63,9 +63,10 @@ _UNITS = (  # of metrics whose name matches, first come, first served
 
 
 def unit_of(metric: str) -> str:
-    """Return the unit of a metric for the label of an axis, or the last part of its name."""
+    """Return the unit of a metric for the label of an axis, or its name."""
     known = (unit for pattern, unit in _UNITS if re.fullmatch(pattern, metric))
-    return next(known, metric.rpartition("/")[2].replace("_", " "))
+    short = metric.rpartition("/")[2].replace("_", " ")
+    return next(known, short if metric.startswith(("episode/", "eval/")) else metric)
 
 
 class Charts:

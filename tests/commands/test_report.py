@@ -83,6 +83,53 @@ def test_several_runs_are_reported_where_one_is_named(tmp_path):
     assert (tmp_path / "report/report.html").is_file()
 
 
+def test_every_chart_is_a_figure_for_papers(tmp_path, capsys):
+    for seed in (1, 2, 3):
+        write_run(tmp_path / f"sweep/{seed}", seed=seed)
+    assert main(["sweep", "--figures", "paper"]) == 0
+    charts = [
+        chart["title"]
+        for section in data_of(tmp_path / "sweep/report")["sections"]
+        for chart in section["charts"]
+    ]
+    files = sorted((tmp_path / "paper").iterdir())
+    assert len(files) == 2 * len(charts)
+    assert f"wrote {len(files)} figures to paper" in capsys.readouterr().out
+    assert {"success.svg", "success.pdf", "loss-policy.svg"} <= {file.name for file in files}
+    picture = (tmp_path / "paper/success.svg").read_text()
+    # Matplotlib names every text that it draws.
+    assert all(f"<!-- {text} -->" in picture for text in ("frames", "share of episodes", "success"))
+    width = float(re.search(r'width="([\d.]+)pt"', picture)[1])
+    assert 2.8 * 72 < width <= 3.6 * 72, "a column of two"
+    assert (tmp_path / "paper/success.pdf").read_bytes().startswith(b"%PDF-")
+    assert main(["sweep", "--figures", "paper"]) == 0
+    assert (tmp_path / "paper/success.svg").read_text() == picture, "the same bytes again"
+
+
+def test_the_page_tells_where_its_runs_come_from(tmp_path):
+    machine = {"device": "cpu", "cpu": "a CPU", "threads": 2, "platform": "Linux", "python": "3.13"}
+    for seed, rate in ((1, 0.1), (2, 0.1), (3, 0.2)):
+        run = write_run(tmp_path / f"sweep/{seed}", seed=seed, extra=[f"agent.rate={rate}"])
+        (run / "config.yaml").write_text(
+            f"env: {{name: e, objective: success}}\nagent: {{name: hmasd, rate: {rate}}}\nseed: {seed}\n"
+        )
+        facts = {"git": {"commit": "abc", "dirty": True}, "packages": {"torch": "2"}, **machine}
+        (run / "environment.json").write_text(json.dumps(facts | {"command": f"train {seed}"}))
+    assert main(["sweep"]) == 0
+    found = data_of(tmp_path / "sweep/report")["provenance"]
+    assert found["labels"] == ["rate=0.1", "rate=0.2"]
+    assert found["differences"] == [["agent.rate", ["0.1", "0.2"]]]
+    ((facts, names),) = found["origins"]
+    assert dict(facts) == {
+        "commit": "abc with changes",
+        "machine": "cpu, a CPU, threads 2, Linux",
+        "packages": "python 3.13 torch 2",
+    }
+    assert names == ["1", "2", "3"]
+    assert found["commands"] == [["1", "train 1"], ["2", "train 2"], ["3", "train 3"]]
+    assert found["configurations"][1][1].splitlines()[1] == "agent: {name: hmasd, rate: 0.2}"
+
+
 def test_the_link_to_the_latest_run_is_not_a_second_run(tmp_path, capsys):
     run = write_run(tmp_path / "outputs/alice_and_bob-hmasd/one")
     (tmp_path / "outputs/latest").symlink_to(run)
@@ -123,6 +170,7 @@ def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
         (["young"], "young has logged nothing yet (finished); expected an iteration or more"),
         (["foreign"], "foreign is not described by its config.yaml and overrides.yaml"),
         (["run", "--output", "a/b/c"], "--output a/b/c; expected a folder in an existing one"),
+        (["run", "--figures", "a/b/c"], "--figures a/b/c; expected a folder in an existing one"),
         (["run", "--outputs", "x"], "did you mean '--output'"),
     ],
 )
