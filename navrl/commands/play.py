@@ -53,7 +53,12 @@ def play(options: argparse.Namespace) -> int:
     from navrl.live.server import serve
     from navrl.view.html import PLAY, PLAY_DRONE
 
-    if any(word.startswith("env=navigation") for word in options.overrides):
+    worlds = [word.removeprefix("env=") for word in options.overrides if word.startswith("env=")]
+    if worlds and not worlds[-1].startswith(("combat", "navigation")):
+        raise ConfigError(
+            f"env={worlds[-1]} cannot be played; expected combat or navigation; change env"
+        )
+    if worlds and worlds[-1].startswith("navigation"):
         scene, games = PLAY_DRONE, _drone_games(options)
     else:
         scene, games = PLAY, _combat_games(options)
@@ -95,8 +100,7 @@ def _drone_games(options: argparse.Namespace) -> Any:
             "a drone has no opponent; expected navrl play env=navigation and options of it; "
             "to watch a policy fly: navrl replay <policy> env=navigation"
         )
-    own = [word for word in options.overrides if not word.startswith("env=")]
-    return DroneGames(pilot=options.pilot, overrides=own, seed=options.seed)
+    return DroneGames(pilot=options.pilot, overrides=options.overrides, seed=options.seed)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -49,7 +49,8 @@ def configuration(overrides: Sequence[str]) -> Any:
         if key in _FIXED:
             raise ConfigError(f"{word}: navrl play decides {key} itself; leave it out")
     own = ["device=cpu", "compile=off", "env.held_out=true", "world.count=4"]
-    return compose("train", ["env=navigation", *own, *overrides])
+    chosen = [] if any(word.startswith("env=") for word in overrides) else ["env=navigation"]
+    return compose("train", [*chosen, *own, *overrides])
 
 
 class DroneTrip:
