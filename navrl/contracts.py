@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import torch
@@ -277,6 +278,11 @@ class Logger(Protocol):
 
     def summary(self, metrics: Mapping[str, float], /) -> None:
         """Record the numbers that judge the whole run."""
+
+    wants: frozenset[str]  # kinds of files for `attach`: replay, picture, latest, best
+
+    def attach(self, kind: str, path: Path, /, *, frames: int) -> None:
+        """Show or keep a file about the run, of which so many frames are behind it."""
 
     def truncate_after(self, frames: int, /) -> None:
         """Remove what was logged beyond these frames, because the run resumes from there."""

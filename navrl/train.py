@@ -67,6 +67,7 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
             trained = bool(early) or metrics["iteration"] == plan.total
             records.end_interrupted(interrupt, complete=trained)
             return math.nan
+        interrupt.attempt(records.attach_files)
         records.end_finished({**metrics, **final}, early)
     objective = parts.env.objective
     scores = [value for name, value in final.items() if name.endswith(f"/{objective}")]

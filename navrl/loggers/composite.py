@@ -79,6 +79,17 @@ class Loggers:
         plain = {key: float(number) for key, number in metrics.items()}
         self._each(lambda sink: sink.summary(plain))
 
+    @property
+    def wants(self) -> frozenset[str]:
+        """Return the kinds of files that some logger shows or keeps."""
+        return frozenset(kind for fence in self._fences for kind in fence.wants)
+
+    def attach(self, kind: str, path: Path, *, frames: int) -> None:
+        """Give a file about the run to the loggers that want its kind."""
+        for fence in self._fences:
+            if kind in fence.wants:
+                fence.call(lambda sink: sink.attach(kind, path, frames=frames))
+
     def truncate_after(self, frames: int) -> None:
         """Remove what was logged beyond the frames from which a run resumes."""
         self._each(lambda sink: sink.truncate_after(frames))
@@ -120,6 +131,10 @@ class _Fence:
         self._loud = loud
         self._failures = 0
         self._last = ""  # of the failures
+
+    @property
+    def wants(self) -> frozenset[str]:
+        return getattr(self._sink, "wants", frozenset())  # a logger of a user may have none
 
     def call(self, action: Callable[[Logger], Any]) -> Any:
         try:

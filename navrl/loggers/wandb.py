@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import secrets
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from navrl.config.checks import require_choice
-from navrl.loggers.null import NullLogger
+from navrl.loggers.jsonl import numbers
+from navrl.loggers.null import REPLAY, NullLogger
 from navrl.storage.files import make_directory, read_text, require_contained, write_atomically
+from navrl.storage.info import BEST, LATEST
 
 if TYPE_CHECKING:
     import wandb
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 Mode = Literal["offline", "online", "disabled"]
+_LONGEST_NAME = 128  # characters, as the server allows
+_OF_A_SWEEP = "multirun.yaml"  # which Hydra writes into the folder of a sweep
 
 
 class WandbLogger(NullLogger):
@@ -36,7 +41,11 @@ class WandbLogger(NullLogger):
         project: str,
         entity: str | None,
         group: str | None,
+        job_type: str | None,
+        notes: str | None,
         tags: Sequence[str],
+        replay: bool,
+        checkpoints: bool,
         init_timeout_s: float,
     ) -> None:
         self.check(mode=mode)
@@ -44,14 +53,22 @@ class WandbLogger(NullLogger):
         self._id_file = directory / "wandb" / "run_id"
         self._mode: Mode = mode
         self._timeout_s = init_timeout_s
+        self._checkpoints = checkpoints
+        wanted = {REPLAY: replay, LATEST: checkpoints, BEST: checkpoints}
+        self.wants = frozenset(kind for kind, chosen in wanted.items() if chosen)
+        sweep = _sweep_of(directory)
         self._arguments: dict[str, Any] = {
-            "name": name,
+            "name": name[:_LONGEST_NAME],
             "config": dict(config),
             "project": project,
             "entity": entity,
-            "group": group,
+            "group": group or sweep,
+            "job_type": job_type or ("sweep" if sweep else "train"),
+            "notes": notes,
             "tags": list(tags),
         }
+        self._objective = str(config.get("env", {}).get("objective") or "return")
+        self._best: dict[str, float] = {}
         confined = _confined(directory / "wandb", online=mode == "online")
         self._before = {variable: os.environ.get(variable) for variable in confined}
         os.environ.update(confined)
@@ -79,17 +96,36 @@ class WandbLogger(NullLogger):
         """Send one record to wandb's own process."""
         # wandb's step cannot go back after a resume, hence our own axis and no step=
         self._run.log({"iteration": iteration, "frames": frames, **metrics})
+        for name in (f"eval/{self._objective}", f"episode/{self._objective}"):
+            if metrics.get(name, -math.inf) > self._best.get(name, -math.inf):
+                self._best |= {name: metrics[name], f"{name}_frames": float(frames)}
+                self._run.summary.update(self._shown_best())
 
     def summary(self, metrics: Mapping[str, float]) -> None:
         """Set the run's summary."""
-        self._run.summary.update(dict(metrics))
+        self._run.summary.update({**metrics, **self._shown_best()})
+
+    def attach(self, kind: str, path: Path, *, frames: int) -> None:
+        """Show a replay among the media, or keep a checkpoint as an artifact."""
+        import wandb
+
+        if kind == REPLAY:
+            self._run.log({"frames": frames, "replay": wandb.Html(str(path), inject=False)})
+            return
+        artifact = wandb.Artifact(
+            f"checkpoint-{self._run.id}", "model", metadata={"frames": frames}
+        )
+        artifact.add_file(str(path))
+        self._run.log_artifact(artifact, aliases=[kind])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the id under which the curves continue."""
-        return {"id": self._run.id}
+        """Return the id under which the curves continue, and the best values so far."""
+        return {"id": self._run.id, "best": dict(self._best)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the curves of another run directory's run."""
+        best = state.get("best")
+        self._best = numbers(best) if isinstance(best, Mapping) else {}
         if state["id"] != self._run.id:
             self._run.finish()
             self._run = self._start(str(state["id"]))
@@ -101,6 +137,9 @@ class WandbLogger(NullLogger):
             os.environ.pop(variable, None)
             if value is not None:
                 os.environ[variable] = value
+
+    def _shown_best(self) -> dict[str, float]:
+        return {f"best/{name}": value for name, value in self._best.items()}
 
     def _start(self, run_id: str) -> wandb.Run:
         if not re.fullmatch(r"[\w-]{1,64}", run_id):  # it becomes part of a path
@@ -125,7 +164,7 @@ class WandbLogger(NullLogger):
         import wandb  # takes 0.3 s and a process: only if it is used
 
         settings = wandb.Settings(
-            allow_offline_artifacts=False,
+            allow_offline_artifacts=self._checkpoints,
             console="off",
             disable_code=True,
             disable_git=True,  # a remote's address may hold a token; the commit is in our record
@@ -150,6 +189,12 @@ class WandbLogger(NullLogger):
 
     def _saved_id(self) -> str:
         return read_text(self._id_file).strip() if self._id_file.exists() else ""
+
+
+def _sweep_of(directory: Path) -> str | None:
+    """Return the name of the sweep that the run is a job of, as <env>-<agent>/<date>-<time>."""
+    sweep = directory.absolute().parent
+    return "/".join(sweep.parts[-2:]) if (sweep / _OF_A_SWEEP).is_file() else None
 
 
 def _confined(root: Path, *, online: bool) -> dict[str, str]:

@@ -17,12 +17,14 @@ from navrl.agents.core.guards import TrainingDivergedError
 from navrl.collectors.gathered import whole_state
 from navrl.config.compose import build, to_json
 from navrl.config.resumed import changes
+from navrl.config.stored import LOCAL
 from navrl.contracts import Agent, RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_iterations
 from navrl.ranks.watch import on_loss
 from navrl.run import messages
+from navrl.run.attachments import attachments
 from navrl.run.build import Parts
 from navrl.run.device import enough_memory
 from navrl.run.directory import RunDirectory
@@ -30,7 +32,7 @@ from navrl.run.early_stop import NEVER
 from navrl.run.environment import describe_arithmetic
 from navrl.run.episodes import TrainingEpisodes
 from navrl.run.evaluation import Evaluations, Result, evaluations_of
-from navrl.run.plan import AUTO, Plan
+from navrl.run.plan import AUTO, Plan, first_overrides, root_of
 from navrl.run.random_state import rng_state, set_rng_state
 from navrl.run.requests import EVALUATE, SAVE, STOP, take_requests
 from navrl.run.signals import Interrupt
@@ -38,6 +40,8 @@ from navrl.run.stored_files import NO_FILES, Repeated
 from navrl.storage.rollouts import NullRollouts
 from navrl.storage.saver import NullSaver, SaveFailed
 from navrl.storage.schema import loading
+
+_NOT_IN_NAME = (*LOCAL, "env", "agent", "console", "device", "threads", "restarts", "resume")
 
 
 class Records(NamedTuple):
@@ -110,6 +114,11 @@ class Records(NamedTuple):
         rows = read_iterations(self.run.path / "metrics.jsonl")
         (last,) = rows[-1:] or [{"iteration": math.nan}]
         return {n: number for n, number in last.items() if n != "frames"} | self.episodes.latest
+
+    def attach_files(self) -> None:
+        """Give checkpoints and a replay of the final policy to the loggers that want them."""
+        for kind, path in attachments(self.run.path, self.loggers.wants, self.files, self.note):
+            self.loggers.attach(kind, path, frames=self.run.frames)
 
     def end_interrupted(self, interrupt: Interrupt, *, complete: bool) -> None:
         """Set the status, and print the command that goes on with the run."""
@@ -264,7 +273,7 @@ def _open_loggers(plan: Plan, parts: Parts, run: RunDirectory) -> Loggers:
     cfg, env, agent, curriculum = plan.cfg, parts.env, parts.agent, parts.curriculum
     return Loggers.open(
         directory=run.path,
-        name=f"{cfg.env.name}-{cfg.agent.name}",
+        name=_name(plan, run),
         config=to_json(cfg),
         total=plan.total,
         headline={**env.headline, **agent.headline, **curriculum.headline},
@@ -272,6 +281,13 @@ def _open_loggers(plan: Plan, parts: Parts, run: RunDirectory) -> Loggers:
         console=cfg.console,
         mirrors=[build(cfg.logger)],
     )
+
+
+def _name(plan: Plan, run: RunDirectory) -> str:
+    """Return a name that tells the run from others: world, agent, typed options, the end of its folder."""
+    words = [word for word in first_overrides(run.path) if root_of(word) not in _NOT_IN_NAME]
+    ending = run.path.name.rpartition("-")[2]
+    return " ".join([f"{plan.cfg.env.name}-{plan.cfg.agent.name}", *words, ending])
 
 
 def _restore(plan: Plan, records: Records) -> None:

@@ -34,7 +34,8 @@ SAVER = {
 }
 WANDB = {
     **{"mode": "offline", "project": "p", "entity": None, "group": None},
-    **{"tags": [], "init_timeout_s": 3.0},
+    **{"job_type": None, "notes": None, "tags": [], "replay": False, "checkpoints": False},
+    "init_timeout_s": 3.0,
 }
 
 
@@ -187,7 +188,9 @@ def open_rollouts(run: Path) -> None:
 
 
 def open_tensorboard(run: Path) -> None:
-    TensorBoardLogger(directory=run, name="n", config={}, flush_s=1).close()
+    TensorBoardLogger(
+        directory=run, name="n", config={}, flush_s=1, hparams=False, picture=False
+    ).close()
 
 
 def open_wandb(run: Path) -> None:

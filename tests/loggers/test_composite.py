@@ -155,3 +155,26 @@ def test_what_the_user_can_put_right_ends_the_start(tmp_path, error):
 
     with pytest.raises(error, match="pip install it"):
         open_loggers(tmp_path, factory)
+
+
+class Album(NullLogger):
+    wants = frozenset({"replay", "best"})
+
+    def __init__(self, **_):
+        self.files = []
+
+    def attach(self, kind, path, *, frames):
+        self.files.append((kind, path, frames))
+        if kind == "best":
+            raise OSError("quota")
+
+
+def test_files_go_to_the_loggers_that_want_them_and_failing_there_ends_nothing(tmp_path, caplog):
+    album, other = Album(), Memory()
+    loggers = loggers_of(tmp_path, album=album, other=other)
+    assert loggers.wants == {"replay", "best"}
+    for kind in ("replay", "best", "latest"):
+        loggers.attach(kind, tmp_path / kind, frames=64)
+    assert album.files == [("replay", tmp_path / "replay", 64), ("best", tmp_path / "best", 64)]
+    assert "album failed, the run goes on without it: OSError: quota" in caplog.text
+    loggers.close()

@@ -21,12 +21,16 @@ pytestmark = pytest.mark.commands
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {
     "name": "combat-ppo",
-    "config": {"seed": 1},
+    "config": {"seed": 1, "env": {"objective": "win"}},
     "mode": "offline",
     "project": "navrl",
     "entity": None,
     "group": None,
+    "job_type": None,
+    "notes": "a try",
     "tags": ["a"],
+    "replay": False,
+    "checkpoints": False,
     "init_timeout_s": 3.0,
 }
 SCRIPT = """
@@ -42,6 +46,15 @@ print("id", logger.id, flush=True)
 if "KILL" in os.environ:
     time.sleep(1.6)
     os.kill(os.getpid(), signal.SIGKILL)
+logger.close()
+"""
+
+
+VALUES = '"eval/win": (0.25, 0.5, 0.125)[i - 1]'
+ATTACH = """
+logger.summary({"eval/win": 0.125})
+for kind, name in (("replay", "PAGE"), ("best", "CHECKPOINT"), ("latest", "CHECKPOINT")):
+    logger.attach(kind, pathlib.Path(os.environ[name]), frames=192)
 logger.close()
 """
 
@@ -110,17 +123,32 @@ def written_to_a_terminal(words, cwd, env, patience_s):
     return written.decode(), code
 
 
-def inspect(run):
-    """Return what wandb itself reads from the newest file of the run."""
+def read_by_wandb(run, home, *options):
     newest = max(
         (run / "wandb").glob("offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime
     )
-    words = [sys.executable, "-m", "wandb", "leet", "inspect", "--summary", "--json", str(newest)]
-    home = run.parent / "home"
+    words = [sys.executable, "-m", "wandb", "leet", "inspect", *options, "--json"]
+    home = home or run.parent / "home"
     done = subprocess.run(
-        words, env=environment(home), cwd=run, capture_output=True, text=True, check=True
+        [*words, str(newest)],
+        env=environment(home),
+        cwd=run,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def inspect(run, home=None):
+    """Return the state at the end of the newest file of the run, as wandb itself reads it."""
+    return json.loads(read_by_wandb(run, home, "--summary"))
+
+
+def records(run, home, kind):
+    """Return all records of a kind, as wandb itself reads them."""
+    rows = [json.loads(line) for line in read_by_wandb(run, home).splitlines()]
+    return [row[kind] for row in rows if row["type"] == kind]
 
 
 def test_offline_stays_inside_the_run_and_wandb_can_read_it(run, home):
@@ -136,7 +164,14 @@ def test_offline_stays_inside_the_run_and_wandb_can_read_it(run, home):
     assert not [path for path in files if key.encode() in path.read_bytes()]
     found = inspect(run)
     assert (found["run_id"], found["project"], found["name"]) == (run_id, "navrl", "combat-ppo")
-    assert (found["state"], found["config"], found["tags"]) == ("finished", {"seed": 1}, ["a"])
+    assert (found["state"], found["config"], found["tags"]) == (
+        "finished",
+        OPTIONS["config"],
+        ["a"],
+    )
+    assert found["notes"] == "a try"
+    (described,) = records(run, home, "run")
+    assert (described["job_type"], described.get("run_group")) == ("train", None)
     summary = {key: found["summary"][key] for key in ("loss/value", "frames", "eval/win")}
     assert summary == {"loss/value": 0.75, "frames": 192, "eval/win": 0.5}
 
@@ -183,13 +218,55 @@ def test_a_resume_keeps_the_id_and_another_runs_id_can_be_continued(run, monkeyp
     first.close()
     second = WandbLogger(directory=run, **OPTIONS)
     assert second.id == first.id
-    assert second.state_dict() == {"id": first.id}
+    assert second.state_dict() == {"id": first.id, "best": {}}
     second.load_state_dict({"id": "from-elsewhere_1"})
     assert second.id == "from-elsewhere_1"
     second.close()
     assert WandbLogger(directory=run, **{**OPTIONS, "mode": "disabled"}).id == "from-elsewhere_1"
     with pytest.raises(ValueError, match="must be letters, digits"):
         second.load_state_dict({"id": "../../outside"})
+
+
+def test_what_a_sweep_attaches_and_its_best_values_are_read_back_by_wandb(run, home):
+    """A replay as media, checkpoints as artifacts, and nothing outside of the run."""
+    sweep = run / "combat-ppo" / "20261120-0700"
+    (sweep / "3").mkdir(parents=True)
+    (sweep / "multirun.yaml").touch()
+    page = sweep / "final.html"
+    page.write_text("<!doctype html><title>fight</title>" + "x" * 1000)
+    checkpoint = sweep / "step_64.ckpt"
+    checkpoint.write_bytes(bytes(range(256)))
+    script = SCRIPT.replace("logger.close()", ATTACH).replace('"loss/value": i / 4', VALUES)
+    options = {**OPTIONS, "replay": True, "checkpoints": True}
+    words = [sys.executable, "-c", script, str(sweep / "3"), json.dumps(options)]
+    files = {"PAGE": str(page), "CHECKPOINT": str(checkpoint)}
+    done = subprocess.run(
+        words,
+        cwd=run,
+        env=environment(home, **files),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = inspect(sweep / "3", home)
+    described, *_ = records(sweep / "3", home, "run")
+    assert (described["run_group"], described["job_type"]) == ("combat-ppo/20261120-0700", "sweep")
+    kept = records(sweep / "3", home, "artifact")
+    assert [set(each["aliases"]) for each in kept] == [{"latest", "best"}, {"latest"}]
+    for each in kept:
+        (content,) = each["manifest"]["contents"]
+        assert Path(content["local_path"]).read_bytes() == checkpoint.read_bytes()
+        assert Path(content["local_path"]).is_relative_to(sweep / "3" / "wandb")
+    assert found["summary"]["best/eval/win"] == 0.5  # of 0.25, 0.5, 0.125
+    assert found["summary"]["best/eval/win_frames"] == 128
+    assert found["summary"]["eval/win"] == 0.125
+    media = found["summary"]["replay"]
+    assert media["_type"] == "html-file"
+    (folder,) = (sweep / "3" / "wandb").glob("offline-run-*")
+    assert (folder / "files" / media["path"]).read_bytes() == page.read_bytes()
+    assert not [path for path in home.rglob("*") if path.is_file()]
 
 
 def test_a_run_leaves_no_folder_of_its_own_to_the_next_one(run, monkeypatch):
