@@ -329,7 +329,9 @@ def install_policy(
         cfg = from_json(state["config"])
         if cfg.env.get("_target_") != _COMBAT:
             raise ConfigError(f"it is a run of env={cfg.env.name}, not combat")
-        if cfg.env.team_size not in (1, params.team_size):  # alone it knows the nearest enemy
+        own = cfg.env.team_size
+        nearest_only = own == 1 and "team_size" not in cfg.observation  # for any number of enemies
+        if own != params.team_size and not nearest_only:
             raise ConfigError(
                 f"it plays combat with {cfg.env.team_size} a side; expected combat with {params.team_size}"
             )

@@ -111,8 +111,9 @@ def test_a_search_is_stopped_goes_on_and_loses_no_trial_of_a_killed_worker(tmp_p
 
 @pytest.mark.commands
 def test_a_population_trains_and_shows_its_best_member(run, tmp_path):
-    words = ["experiment=debug", "eval_opponents=[]", "seed=5", "study=small"]
+    words = ["experiment=debug", "eval_opponents=[straight]", "eval_episodes=4", "seed=5"]
     size = ["num_envs=4", "rollout_steps=32", "total_frames=256", "env.objective=return"]
+    size += ["study=small", "env.sim.time_limit_s=20", "env.sim.tick_s=0.25"]
     flags = ["--pbt", "--population", "3", "--interval", "128"]
     code, printed = run(main, *words, *size, *flags)
     assert code == 0, printed.err
