@@ -49,6 +49,11 @@ COMMANDS = {
         "list, compare, tag, stop and remove runs",
         "navrl runs ls env=combat 'objective>0.9'",
     ),
+    "watch": Command(
+        "navrl.commands.watch",
+        "show trainings in the browser while they learn",
+        "navrl watch",
+    ),
     "replay": Command(
         "navrl.commands.replay",
         "write an episode as an HTML file",

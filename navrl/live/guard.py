@@ -7,6 +7,7 @@ that it calls this server (DNS rebinding), by its origin, and elsewhere than on 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import secrets
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+MOST_HEADER_BYTES = 16 << 10
 MOST_BODY_BYTES = 64 << 10
 BODY_S = 10.0  # in which a request has to arrive
 _METHODS = ("GET", "HEAD", "POST")
@@ -79,6 +81,9 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Return why a request is refused, or None."""
         host = headers.get("host", "")
+        size = len(scope["query_string"]) + sum(map(len, itertools.chain(*scope["headers"])))
+        if size > MOST_HEADER_BYTES:
+            return Refusal(431, f"the headers have more than {MOST_HEADER_BYTES:,} bytes")
         if len(headers.getlist("host")) != 1 or not _HOST.fullmatch(host):
             return Refusal(400, "the request names no host")
         if self._token is None and _name(host) not in _LOOPBACK:

@@ -32,12 +32,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from navrl.config.signals import ENDING, handling
 from navrl.live.address import Listener, tunnel
-from navrl.live.guard import Guard
+from navrl.live.guard import MOST_HEADER_BYTES, Guard
 
 _GRACE_S = 2  # for answers under way when a signal ends the server
 MOST_CONNECTIONS = 64
 MOST_MESSAGE_BYTES = 64 << 10
-MOST_HEADER_BYTES = 16 << 10
 PATIENCE_S = 10.0  # a connection that stands still for one to two of these is cut
 _LEAST_BYTES = 16 << 10  # that a viewer reads in this time
 _MOST_UNREAD_BYTES = 32 << 20

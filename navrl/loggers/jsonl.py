@@ -16,7 +16,8 @@ from navrl.storage.files import is_at, open_regular, parse_json, to_json, write_
 _LOG = logging.getLogger(__name__)
 MOST_LINE_BYTES = 1 << 20  # a record has some kB
 # Bytes from the end that hold the last records; the second time a record of any size.
-_LAST_PARTS = (256 << 10, 2 * MOST_LINE_BYTES)
+_LAST_PARTS = (128 << 10, 2 * MOST_LINE_BYTES)
+_SAMPLE_PART = 64 << 10
 _MOST_NAME = 200  # characters
 _MOST_FRAMES = 10**18  # as of a checkpoint
 # Of a run; a table has a cell for every metric in every iteration.
@@ -160,6 +161,37 @@ def read_last(path: Path) -> dict[str, float]:
     found = {key: value for key, value in numbers(newest).items() if not math.isnan(value)}
     frames = max((row["frames"] for row in rows), default=0)  # of late metrics they are fewer
     return {**found, "frames": frames} if rows else {}
+
+
+def read_sample(path: Path, most: int) -> list[dict[str, float]]:
+    """Return records at equal distances of the file, each with the evaluation before it if that is near.
+
+    The time this takes does not depend on the length of the file.
+    """
+    with open(open_regular(path, os.O_RDONLY), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        found = []
+        for at in range(1, most + 1):
+            end = size * at // most
+            start = max(0, end - _SAMPLE_PART)
+            file.seek(start)
+            found.append(_newest(file.read(end - start), whole=start == 0))
+    return [row for row in found if row]
+
+
+def _newest(part: bytes, *, whole: bool) -> dict[str, float]:
+    """Return the last whole record of a part of a file, and before it the last evaluation in that part."""
+    begin = 0 if whole else part.find(b"\n") + 1
+    end = part.rfind(b"\n")
+    last = part[part.rfind(b"\n", begin, end) + 1 : end] if end > begin else b""
+    at = part.rfind(b'"eval/', begin, max(end - len(last), begin))
+    evaluated = (
+        part[max(part.rfind(b"\n", begin, at) + 1, begin) : part.find(b"\n", at)]
+        if at >= 0
+        else b""
+    )
+    rows = [row for line in (evaluated, last) if line and (row := parse_record(line)) is not None]
+    return numbers({key: value for row in rows for key, value in row.items()})
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -131,10 +131,35 @@ def _in_use(path: Path, found: os.stat_result) -> RunDirectoryError:
 
 def _locked_by(found: os.stat_result) -> int | None:
     """Return the process that the system knows to hold the lock, if it lists locks."""
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    with contextlib.suppress(OSError, ValueError):
-        for line in _LOCKS.read_text(encoding="ascii").splitlines():
-            match line.split():
-                case [_, "FLOCK", _, _, pid, where, *_] if where == place:
-                    return int(pid)
+    return (listed_locks() or {}).get((found.st_dev, found.st_ino))
+
+
+def listed_locks() -> dict[tuple[int, int], int] | None:
+    """Return the process of every lock that the system lists, by device and number of its file.
+
+    None if it lists none. For who looks often: trying a lock, as `is_locked` does, may for an instant keep a
+    training from starting.
+    """
+    found: dict[tuple[int, int], int] = {}
+    try:
+        lines = _LOCKS.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return None
+    for line in lines:
+        match line.split():
+            case [_, "FLOCK", _, _, pid, where, *_]:
+                with contextlib.suppress(ValueError):
+                    major, minor, inode = where.split(":")
+                    device = os.makedev(int(major, 16), int(minor, 16))
+                    found[device, int(inode)] = int(pid)
+    return found
+
+
+def holder(path: Path, locks: Mapping[tuple[int, int], int]) -> int | None:
+    """Return the process that writes the run in `path`, by what `listed_locks` returned."""
+    for place in (path, path / _LOCK_FILE):
+        with contextlib.suppress(OSError):
+            status = os.stat(place, follow_symlinks=False)
+            if (status.st_dev, status.st_ino) in locks:
+                return locks[status.st_dev, status.st_ino]
     return None

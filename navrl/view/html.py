@@ -100,6 +100,13 @@ _CHARTS = ("elements.js", "chart_axis.js", "chart.js", "chart_input.js", "chart_
 
 REPORT = Scene("report.html", "", ("report.css",), (*_CHARTS, "report_view.js", "report.js"))
 
+WATCH = Scene(
+    "watch.html",
+    "",
+    ("report.css", "watch.css"),
+    (*_CHARTS, "report_view.js", "watch_list.js", "watch_run.js", "watch.js"),
+)
+
 SEARCH = Scene(
     "report.html", "", ("report.css", "search.css"), (*_CHARTS, "search_chart.js", "search.js")
 )
