@@ -18,6 +18,7 @@ from navrl.run.stored_runs import (
     runs_in,
     short_names,
 )
+from navrl.view.curves import Rows
 from navrl.view.provenance import provenance
 from navrl.view.report import report
 from navrl.view.report_charts import Run
@@ -37,7 +38,7 @@ class Record(NamedTuple):
 def read_runs(places: Sequence[Path]) -> list[Record]:
     """Return the runs at or below these places; raise ConfigError if none has logged anything."""
     paths = list(dict.fromkeys(path for place in places for path in runs_in(place)))
-    records = _labelled([_read(path) for path in paths])
+    records = labelled([_read(path) for path in paths])
     if not any(record.run.rows for record in records):
         others = f", and so have {len(records) - 1} others" if len(records) > 1 else ""
         raise ConfigError(
@@ -70,11 +71,15 @@ def _read(path: Path) -> Record:
     """Read a run; late metrics join the row of their iteration."""
     log = path / "metrics.jsonl"
     rows = read_iterations(log) if log.exists() else []
-    stored = StoredRun(read_description(path))
+    return record_of(StoredRun(read_description(path)), rows)
+
+
+def record_of(stored: StoredRun, rows: Rows) -> Record:
+    """Return the record of a run with these metrics; it has no label yet."""
     found = stored.found
     episodes = found.config.get("eval_episodes")
     run = Run(
-        name=str(path),
+        name=str(stored.path),
         label="",
         seed=found.seed,
         state=_state(stored),
@@ -109,7 +114,7 @@ def _state(stored: StoredRun) -> str:
     return text[:_LONGEST_LABEL]
 
 
-def _labelled(records: Sequence[Record]) -> list[Record]:
+def labelled(records: Sequence[Record]) -> list[Record]:
     """Label every run with env and agent where these differ, and with the overrides of its own."""
     found = [record.stored.found for record in records]
     everywhere = set.intersection(*(set(each.overrides) for each in found))

@@ -41,6 +41,7 @@ class Viewer:
 
     def __init__(self) -> None:
         self.news = asyncio.Event()
+        self.opened = asyncio.Event()  # another page, which is sent at once
         self.rows: dict[str, dict[str, Any]] = {}
         self.gone: set[str] = set()
         self.whole = True  # the list has to be sent
@@ -58,7 +59,9 @@ class Viewer:
 
     def look_at(self, ids: Sequence[str], *, follows: bool) -> None:
         """Open the page of these runs."""
-        self.due |= [*ids] != self.ids
+        if [*ids] != self.ids:
+            self.due = True
+            self.opened.set()
         self.ids, self.follows = [*ids], follows
         self.news.set()
 
@@ -160,6 +163,7 @@ class Watch:
         while True:
             await viewer.news.wait()
             viewer.news.clear()
+            viewer.opened.clear()
             started = time.monotonic()
             if viewer.whole:
                 viewer.whole, viewer.rows, viewer.gone = False, {}, set()
@@ -171,7 +175,9 @@ class Watch:
             if viewer.due and viewer.ids:
                 viewer.due = False
                 await socket.send_text(await self._page(viewer.ids))
-            await asyncio.sleep(max(0.0, _UPDATE_S - (time.monotonic() - started)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_UPDATE_S - (time.monotonic() - started)):
+                    await viewer.opened.wait()
 
     async def _page(self, ids: Sequence[str]) -> str:
         """Return the message with the page of these runs; viewers of the same share it."""

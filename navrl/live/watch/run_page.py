@@ -15,7 +15,7 @@ from navrl.loggers.console import progress_line
 from navrl.loggers.table import Table
 from navrl.storage.header import CorruptFile
 from navrl.storage.info import checkpoint_files, read_info
-from navrl.view.report import Run, report
+from navrl.view.run_report import labelled, record_of, report_of
 
 MOST_COMPARED = 24
 _LINES = 12  # of the console
@@ -33,21 +33,9 @@ def page_data(catalogue: Catalogue, runs: Sequence[LiveRun]) -> dict[str, Any]:
         "ids": [run.id for run in runs],
         "rows": [catalogue.row(run) for run in runs],
     }
-    records = [
-        Run(
-            name=catalogue.name(run),
-            label=printable(" ".join([run.stored.found.agent, *run.stored.found.overrides]))[:100],
-            seed=run.stored.found.seed,
-            state=run.state,
-            objective=run.stored.found.objective,
-            rows=run.table(),
-            summary=run.stored.found.summary,
-        )
-        for run in readable
-        if run.stored is not None
-    ]
-    if any(len(record.rows) for record in records):
-        data["report"] = report(records, title="", subtitle="")
+    records = [record_of(run.stored, run.table()) for run in readable if run.stored is not None]
+    if any(len(record.run.rows) for record in records):
+        data["report"] = report_of(labelled(records), [run.path for run in readable])
     if len(readable) == 1 and readable[0].stored is not None:
         (run,) = readable
         table = run.table()
