@@ -10,6 +10,7 @@ from pathlib import Path
 from navrl.config.checks import ConfigError, printable
 from navrl.config.command import run_plain
 from navrl.config.command_line import command_parser, take_words
+from navrl.config.compose import compose
 from navrl.live.address import WATCH_PORT, add_address, check_packages, listen
 from navrl.run.stored_runs import RUNS
 from navrl.storage.find import OUTPUTS, find_place
@@ -40,6 +41,8 @@ def watch(options: argparse.Namespace) -> int:
     """Serve the page until a signal ends it."""
     check_packages("watch")
     take_words(options, {}, positionals=None)
+    if options.overrides:
+        compose("train", options.overrides)  # what is wrong with them is known at once
     places = [_place(name) for name in options.positionals] or [*RUNS]
     from navrl.live.server import serve
     from navrl.live.watch.app import application

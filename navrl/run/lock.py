@@ -155,11 +155,17 @@ def listed_locks() -> dict[tuple[int, int], int] | None:
     return found
 
 
-def holder(path: Path, locks: Mapping[tuple[int, int], int]) -> int | None:
-    """Return the process that writes the run in `path`, by what `listed_locks` returned."""
+def is_held(path: Path, locks: Mapping[tuple[int, int], int]) -> bool:
+    """Return whether a process writes the run in `path`, by what `listed_locks` returned.
+
+    Some file systems, such as btrfs, name another device in that list: then the process has to be the one
+    in the run's status.
+    """
+    writer = read_status(path).get("pid")
     for place in (path, path / _LOCK_FILE):
         with contextlib.suppress(OSError):
-            status = os.stat(place, follow_symlinks=False)
-            if (status.st_dev, status.st_ino) in locks:
-                return locks[status.st_dev, status.st_ino]
-    return None
+            found = os.stat(place, follow_symlinks=False)
+            same = [key for key, pid in locks.items() if key[1] == found.st_ino and pid == writer]
+            if (found.st_dev, found.st_ino) in locks or same:
+                return True
+    return False

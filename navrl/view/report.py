@@ -35,6 +35,7 @@ _SKILLS = (
 _ROLLOUTS = (
     "Log-probs recomputed before learning, and decisions by why they ended, of one policy version."
 )
+_LESSONS = "Stage, what passes it, and the rating (Elo) and scores against what the league plays."
 _PERFORMANCE = "Speed, the parts of the time of an iteration, and memory."
 
 
@@ -56,6 +57,7 @@ def report(runs: Sequence[Run], *, title: str, subtitle: str) -> dict[str, Any]:
         for title, text, found in (
             ("Learning", f"{_LEARNING}{_opponents(groups)}", charts.learning(names)),
             ("Reward", _REWARD, charts.rewards(names)),
+            ("Curriculum and league", _LESSONS, charts.lessons(names)),
             ("Skills", _SKILLS, charts.skills(names)),
             ("Rollouts", _ROLLOUTS, charts.rollouts(names)),
             ("Performance", _PERFORMANCE, charts.performance(names)),

@@ -100,6 +100,10 @@ class Charts:
         yield from self._by_group("reward by term", terms, unit="reward of an episode")
         yield from self._by_group("reward of agents by term", per_step, unit="reward of a step")
 
+    def lessons(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the stages of a curriculum, and the ratings of a league."""
+        yield from self.singly(names, lambda name: name.startswith(("curriculum/", "league/")))
+
     def skills(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield stacked shares of skills, then every other metric of skills."""
         for title, start in (("skills of the team", "Z"), ("skills of agents", "z")):

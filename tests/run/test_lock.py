@@ -10,7 +10,8 @@ import time
 import pytest
 
 from navrl.run import lock as module
-from navrl.run.lock import RunDirectoryError, RunLock
+from navrl.run.lock import RunDirectoryError, RunLock, is_held, listed_locks
+from navrl.run.status import write_status
 from tests.command_line import forks
 
 
@@ -135,3 +136,18 @@ def test_a_file_system_without_locks_warns(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with RunLock(tmp_path):
         assert "start one run per folder" in caplog.text
+
+
+def test_a_lock_is_seen_without_trying_it(tmp_path):
+    locks = listed_locks()
+    assert locks is not None
+    assert not is_held(tmp_path, locks)
+    with RunLock(tmp_path):
+        found = listed_locks()
+        assert is_held(tmp_path, found)
+        (key,) = [key for key, pid in found.items() if pid == os.getpid()]
+        elsewhere = {(0, key[1]): os.getpid()}  # as btrfs names the device
+        assert not is_held(tmp_path, elsewhere)
+        write_status(tmp_path, "running", "", 0)
+        assert is_held(tmp_path, elsewhere)
+    assert not is_held(tmp_path, listed_locks())

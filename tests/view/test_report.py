@@ -80,7 +80,7 @@ def test_every_metric_is_in_one_chart():
         *("episode/return", "episode/win", "eval/win", "eval/draw", "reward/hit", "low/reward/env"),
         *("skill/usage_Z_0", "skill/usage_z_1", "skill/switches", "high/ended_by/interval"),
         *("sync/replay_error", "loss/policy", "time/fps", "time/collect", "memory/rss_mb"),
-        *("high/loss/explained_variance", "curriculum/stage", "league/size"),
+        *("high/loss/explained_variance", "curriculum/stage", "league/size", "world/wind"),
     )
     bounds = ("episode/win_low", "episode/win_high")
     logged = (*names, "episode/count", "time/progress")
@@ -93,7 +93,8 @@ def test_every_metric_is_in_one_chart():
     assert [*found["Learning"]] == ["win", "return", "draw"]
     assert [line["pale"] for line in found["Learning"]["win"]["lines"]] == [False, True]
     assert [line.get("low") for line in found["Learning"]["win"]["lines"]] == [None, [1.0, 1.0]]
-    assert [*found["Everything else"]] == ["curriculum/stage", "league/size"]
+    assert [*found["Curriculum and league"]] == ["curriculum/stage", "league/size"]
+    assert [*found["Everything else"]] == ["world/wind"]
     assert found["Skills"]["skills of the team, share of decisions"]["kind"] == "stack"
 
 

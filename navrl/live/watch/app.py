@@ -115,7 +115,10 @@ class Watch:
                 (run,) = self.catalogue.get([id])
                 files = _checkpoints(run)
                 if files and run.state == "running":
+                    first = not self.flights.of(id)
                     self.flights.ask(id, files[0])
+                    if first and len(files) > 1:
+                        self.flights.ask(id, files[-1])  # to compare with
 
     # ---- viewers ----
 

@@ -15,7 +15,7 @@ import numpy as np
 from navrl.config.checks import ConfigError, printable
 from navrl.loggers.jsonl import read_sample
 from navrl.loggers.table import Follower, Table, TooManyNumbers
-from navrl.run.lock import holder, is_locked, listed_locks
+from navrl.run.lock import is_held, is_locked, listed_locks
 from navrl.run.stored_runs import OF_RUNS, StoredRun, read_description, short_names
 from navrl.storage.files import UnsafePath
 
@@ -85,7 +85,7 @@ class LiveRun:
             return "unreadable"
         if self.stored.found.state in ("finished", "interrupted", "failed"):
             return self.stored.found.state
-        alive = is_locked(self.path) if locks is None else holder(self.path, locks) is not None
+        alive = is_locked(self.path) if locks is None else is_held(self.path, locks)
         if not alive:
             return "stale"
         return "running" if self._log else "waiting"

@@ -8,7 +8,12 @@ class RunView {
     this.ids = [];
     this.follow = element("follow");
     this.screens = ["then", "now"].map((name) => new Screen(name, (file) => this.fly(file)));
-    element("fly-newest").addEventListener("click", () => this.fly(this.page?.checkpoints[0]?.file));
+    element("fly-newest").addEventListener("click", async () => {
+      const files = (this.page?.checkpoints ?? []).filter((each) => !each.fault).map(({ file }) => file);
+      const alone = !this.page?.flights?.length && files.length > 1;
+      await this.fly(files[0]);
+      if (alone) await this.fly(files[files.length - 1]); // to compare with
+    });
   }
 
   /** Begin with other runs. */

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import socket
 
 import pytest
 
+from navrl.commands.watch import main
 from navrl.live.guard import Guard
 from navrl.live.watch import flights as flights_module
 from navrl.live.watch.app import Viewer, application
@@ -132,3 +134,24 @@ def test_few_recordings_wait(tmp_path):
     names = [f"step_{at}.ckpt" for at in range(20)]
     pages, _ = recorded(tmp_path, WRITE, *names)
     assert sum(page is None for page in pages) == 12  # 8 may wait
+
+
+def test_wrong_words_are_refused_before_the_server_starts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "outputs/one")
+    for word, sentence in {
+        "opponent=crnk": "did you mean 'crank'?",
+        "nowhere": "no run, checkpoints directory or file is called 'nowhere'",
+        "outputs/one/config.yaml": "is a file; expected a run or a folder with runs",
+        "--port=99999": "expected a whole number from 1 to 65535",
+        "--host=nowhere.invalid": "expected a name or an address of this machine",
+    }.items():
+        assert main([word]) != 0
+        assert sentence in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["--port", str(taken.getsockname()[1])]) == 2
+    assert "expected a port that this user may open and that nobody has" in capsys.readouterr().err
