@@ -44,6 +44,11 @@ COMMANDS = {
         "navrl tune env=combat agent=ppo --trials 24 --workers 2",
     ),
     "report": Command("navrl.commands.report", "curves and tables of runs", "navrl report latest"),
+    "gallery": Command(
+        "navrl.commands.gallery",
+        "write replays, curves and leagues as a folder to publish",
+        "navrl gallery latest zoo:combat-league",
+    ),
     "runs": Command(
         "navrl.commands.runs",
         "list, compare, tag, stop and remove runs",

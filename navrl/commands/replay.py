@@ -84,11 +84,8 @@ def replay(options: argparse.Namespace) -> None:
     )
     policy = build_policy(policy_name, config, state, env)
     torch.manual_seed(options.seed)  # of the random policy
-    setting, short = _setting(config, choices)
-    short = "-".join([short, *_parts_of_name(options.overrides)])
-    pilot, setting = (
-        printable(text)[:_LONGEST_TITLE] for text in (_pilot(config, state, label), setting)
-    )
+    pilot, setting = titles_of(config, state, label, choices)
+    short = "-".join([_setting(config, choices)[1], *_parts_of_name(options.overrides)])
     _check_outcome(options.outcome, config.env.name, kind.outcomes or rate_outcomes(env))
     played = kind(env, policy, first=options.episode, pilot=pilot, setting=setting)
     index = _first(options.outcome, played)
@@ -132,10 +129,15 @@ def _with_env(policy: str, overrides: Sequence[str]) -> list[str]:
     return list(overrides)
 
 
+def replay_of(config: Any) -> type[Replay]:
+    """Return the class that replays this env."""
+    return _REPLAYS.get(str(config.env._target_).rpartition(".")[2], WorldReplay)
+
+
 def _replay_of(options: argparse.Namespace, config: Any) -> type[Replay]:
     """Return the class that replays this env, or raise ConfigError if it cannot do what the flags want."""
     env = config.env.name
-    kind = _REPLAYS.get(str(config.env._target_).rpartition(".")[2], WorldReplay)
+    kind = replay_of(config)
     if kind.outcomes:
         _check_outcome(options.outcome, env, kind.outcomes)
     for name in _FILES:
@@ -169,6 +171,15 @@ def _first(wanted: str | None, played: Replay) -> int:
             "choose another --outcome, seed= or episode= to begin with"
         )
     return found[wanted][0]
+
+
+def titles_of(
+    config: Any, state: dict[str, Any] | None, label: str, choices: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return the names of the policy, and of its opponent or world, for titles."""
+    names = (_pilot(config, state, label), _setting(config, choices)[0])
+    pilot, setting = (printable(text)[:_LONGEST_TITLE] for text in names)
+    return pilot, setting
 
 
 def _setting(config: Any, choices: Mapping[str, Any]) -> tuple[str, str]:

@@ -107,6 +107,8 @@ WATCH = Scene(
     (*_CHARTS, "report_view.js", "watch_list.js", "watch_run.js", "watch.js"),
 )
 
+GALLERY = Scene("report.html", "", ("report.css", "gallery.css"), (*_CHARTS, "gallery.js"))
+
 SEARCH = Scene(
     "report.html", "", ("report.css", "search.css"), (*_CHARTS, "search_chart.js", "search.js")
 )

@@ -9,7 +9,7 @@ from navrl.view import combat_picture, navigation_picture
 from navrl.view.acmi import acmi
 from navrl.view.combat_page import combat_page
 from navrl.view.combat_page import outcome as combat_outcome
-from navrl.view.combat_recording import play_episodes, recording
+from navrl.view.combat_recording import Recording, play_episodes, recording
 from navrl.view.episodes import Act
 from navrl.view.navigation_page import navigation_page
 from navrl.view.navigation_page import outcome as navigation_outcome
@@ -36,6 +36,15 @@ class Replay:
         """Return how one episode ended, in words."""
         raise TypeError(f"{type(self).__name__} lacks outcome(index)")
 
+    def highlights(self) -> dict[str, int]:
+        """Return the episodes that are worth a look, each by what it shows; the first of each outcome."""
+        found: dict[str, int] = {}
+        for index, ending in enumerate(self.endings):
+            for name in self.outcomes:
+                if name in ending:
+                    found.setdefault(name.replace("_", " "), index)
+        return found or {"episode": 0}
+
     def page(self, index: int, *, seed: str, episode: str) -> str:
         """Return the HTML that shows one episode."""
         raise TypeError(f"{type(self).__name__} lacks page(index, ...)")
@@ -58,6 +67,24 @@ class CombatReplay(Replay):
         self._fights = [recording(env.params, states) for states in play_episodes(env, policy)]
         names = {0: "win", 1: "loss", None: "draw"}
         self.endings = [frozenset({names[fight.winner]}) for fight in self._fights]
+
+    def highlights(self) -> dict[str, int]:
+        """Return the quickest win and loss, and the fight whose winner evaded the most missiles."""
+        found: dict[str, int] = {}
+        length = [fight.times_s[-1] for fight in self._fights]
+        for name in self.outcomes:
+            of_kind = [index for index, ending in enumerate(self.endings) if name in ending]
+            if of_kind:
+                found[name] = min(of_kind, key=lambda index: length[index])
+        if len(found) > 1:
+            found.pop("draw", None)
+        evaded = [_evaded_by_winner(fight) for fight in self._fights]
+        rest = [
+            index for index, number in enumerate(evaded) if number and index not in found.values()
+        ]
+        if rest:
+            found["close fight"] = max(rest, key=lambda index: (evaded[index], length[index]))
+        return found
 
     def outcome(self, index: int) -> str:
         """Return the winner and the reason in words."""
@@ -102,6 +129,14 @@ class NavigationReplay(Replay):
             for trip in self._recorded.trips
         ]
 
+    def highlights(self) -> dict[str, int]:
+        """Return the episode that reached its goal with the least room; its page holds them all."""
+        trips = self._recorded.trips
+        reached = [index for index, trip in enumerate(trips) if trip.outcome == "success"]
+        if not reached:
+            return {trips[0].outcome.replace("_", " "): 0}
+        return {"close success": min(reached, key=lambda index: min(trips[index].clearance_m))}
+
     def outcome(self, index: int) -> str:
         """Return the outcome of one episode in words."""
         return navigation_outcome(self._recorded.trips[index])
@@ -130,6 +165,14 @@ class WorldReplay(Replay):
             for episode in self._episodes
         ]
 
+    def highlights(self) -> dict[str, int]:
+        """Return the first episode of each outcome, or the best and the worst where there are none."""
+        if self.outcomes:
+            return super().highlights()
+        scores = [episode.statistics[self._objective] for episode in self._episodes]
+        best, worst = scores.index(max(scores)), scores.index(min(scores))
+        return {"best episode": best} | ({"worst episode": worst} if worst != best else {})
+
     def outcome(self, index: int) -> str:
         """Return how one episode ended, by the statistic that its world is judged by."""
         return world_outcome(self._episodes[index], self._objective)
@@ -142,6 +185,14 @@ class WorldReplay(Replay):
             subtitle=f"{seed}, {episode}",
             outcome=self.outcome(index),
         )
+
+
+def _evaded_by_winner(fight: Recording) -> int:
+    """Return the missiles that missed an aircraft of the side that won; 0 of a draw."""
+    return sum(
+        flight.ending == "miss" and fight.aircraft[flight.target].team == fight.winner
+        for flight in fight.flights
+    )
 
 
 def rate_outcomes(env: Any) -> list[str]:

@@ -229,6 +229,63 @@ def test_a_chart_is_saved_as_a_picture_of_its_own(show, report):
     assert "rgb(23, 105, 194)" in lines, "the light theme, whatever the page shows"
 
 
+# Luminance and contrast by WCAG 2; a pixel gets every background from the page's to the element's, then the ink.
+CONTRASTS = """() => {
+  const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const luminance = () => {
+    const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paint = (colour) => { pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1); };
+  const contrast = (node, ink) => {
+    const above = [];
+    for (let each = node; each; each = each.parentElement) above.unshift(each);
+    paint("#fff");
+    for (const each of above) paint(getComputedStyle(each).backgroundColor);
+    const paper = luminance();
+    paint(ink);
+    const [low, high] = [paper, luminance()].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const worst = (nodes, property) => nodes.map((node) => [contrast(node, getComputedStyle(node)[property]), node.outerHTML])
+    .sort((a, b) => a[0] - b[0])[0];
+  const seen = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility());
+  const written = seen.filter((node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()));
+  const isPicture = (node) => node instanceof SVGElement;
+  return {
+    text: worst(written.filter((node) => !isPicture(node)), "color"),
+    labels: worst(written.filter(isPicture), "fill"),
+    lines: worst(seen.filter((node) => node.matches("path.mean:not(.pale)")), "stroke"),
+  };
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_and_lines_can_be_read_in_both_themes(show, report, theme):
+    page = show(report).page
+    page.emulate_media(color_scheme="dark" if theme == "light" else "light")
+    page.get_by_role("button", name=theme, exact=True).click()  # other than the system's
+    page.locator(".chart").first.focus()
+    page.keyboard.press("End")  # the tooltip is text too
+    page.mouse.move(2, 2)
+    worst = page.evaluate(CONTRASTS)
+    assert worst["text"][0] >= 4.5, worst["text"]
+    assert worst["labels"][0] >= 4.5, worst["labels"]
+    assert worst["lines"][0] >= 3.0, worst["lines"]
+
+
+def test_paper_is_light_and_has_no_controls(show, report):
+    page = show(report).page
+    page.emulate_media(color_scheme="dark", media="print")
+    assert (
+        page.locator("button:visible, input:visible, summary:visible").count()
+        == page.locator(".key:visible").count()
+    )
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(23, 33, 44)"
+
+
 def test_shares_fill_the_chart(show, report):
     page = show(report).page
     parts = card(page, "hmasd: skills of agents, share of decisions").locator("path.part")

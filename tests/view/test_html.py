@@ -11,6 +11,7 @@ import pytest
 import navrl.view
 from navrl.view.html import (
     COMBAT,
+    GALLERY,
     NAVIGATION,
     PLAY,
     PLAY_DRONE,
@@ -24,7 +25,7 @@ from navrl.view.html import (
 ALL = {
     **{"combat": COMBAT, "navigation": NAVIGATION, "play": PLAY},
     **{"play_drone": PLAY_DRONE, "report": REPORT, "population": POPULATION},
-    **{"search": SEARCH, "world": WORLD},
+    **{"search": SEARCH, "world": WORLD, "gallery": GALLERY},
 }
 SCENES = pytest.mark.parametrize("scene", ALL.values(), ids=ALL)
 PAGE = Path(navrl.view.__file__).parent / "page"
