@@ -229,7 +229,7 @@ def test_a_chart_is_saved_as_a_picture_of_its_own(show, report):
     assert "rgb(23, 105, 194)" in lines, "the light theme, whatever the page shows"
 
 
-# Luminance and contrast by WCAG 2; a pixel gets every background from the page's to the element's, then the ink.
+# Contrast by WCAG 2; a pixel gets every background from the page's to the element's, then the ink.
 CONTRASTS = """() => {
   const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const luminance = () => {
@@ -248,10 +248,12 @@ CONTRASTS = """() => {
     const [low, high] = [paper, luminance()].sort((a, b) => a - b);
     return (high + 0.05) / (low + 0.05);
   };
-  const worst = (nodes, property) => nodes.map((node) => [contrast(node, getComputedStyle(node)[property]), node.outerHTML])
+  const worst = (nodes, property) => nodes
+    .map((node) => [contrast(node, getComputedStyle(node)[property]), node.outerHTML])
     .sort((a, b) => a[0] - b[0])[0];
   const seen = [...document.querySelectorAll("body *")].filter((node) => node.checkVisibility());
-  const written = seen.filter((node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()));
+  const isText = (child) => child.nodeType === 3 && child.data.trim();
+  const written = seen.filter((node) => [...node.childNodes].some(isText));
   const isPicture = (node) => node instanceof SVGElement;
   return {
     text: worst(written.filter((node) => !isPicture(node)), "color"),
