@@ -24,6 +24,7 @@ from navrl.run.plan import Plan, removed_on_error
 from navrl.run.progress import Monitor
 from navrl.run.ranks import follow, planned
 from navrl.run.records import Records, open_records
+from navrl.run.requests import STOP, is_requested
 from navrl.run.signals import Interrupt
 from navrl.run.timers import profiler_for
 
@@ -75,11 +76,17 @@ def fit(plan: Plan, parts: Parts, records: Records) -> float:
 
 
 def publish(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> None:
-    """Save the first weights for processes that collect elsewhere; let signals end the wait for them."""
+    """Save the first weights for processes that collect elsewhere; let signals and requests end the wait."""
     stop_when = getattr(parts.collector, "stop_when", None)
     if stop_when is None:
         return
-    stop_when(lambda: interrupt.requested)
+
+    def stopped() -> bool:
+        if records.run.frames > plan.frames and is_requested(records.run.path, STOP):
+            records.evaluation_requested(interrupt)  # takes it
+        return interrupt.requested
+
+    stop_when(stopped)
     if records.saver.saved_frames is None:  # a new run, or a branch of another
         records.save(plan, parts, plan.done, score=None, stage=parts.curriculum.stage, last=True)
 

@@ -28,7 +28,7 @@ from navrl.run.device import MOST_ENVS, enough_memory, prepare_process
 from navrl.run.episodes import episode_metrics
 from navrl.run.lock import RunDirectoryError, RunLock
 from navrl.run.policies import SCRIPTED, find_policy
-from navrl.run.status import has_finished
+from navrl.run.status import read_status
 from navrl.storage.checkpoint import load_policy_state
 from navrl.storage.files import make_directory
 from navrl.storage.find import OUTPUTS, CheckpointNotFound, find, find_place
@@ -58,7 +58,7 @@ _OVERRIDES = "options of the world, as for navrl train, and num_envs, rollout_st
 _EXAMPLES = """  navrl collect                                    the latest run, into its folder inbox
   navrl collect outputs/combat-ppo/<run> opponent=phase3 per_policy=1
   navrl collect /mnt/shared/run --into /mnt/shared/rollouts
-the learner, for an hour of experience more:
+the training that learns from them:
   navrl train resume=latest collector=folder checkpoint.save_every=1 total_frames=40000000"""
 
 
@@ -75,7 +75,16 @@ class Source:
         self.run = place if place.is_dir() else None
         self._reference = str(place) if self.run else reference
         self._seen = self._signature()
+        self._status = read_status(self.run) if self.run else {}  # of a run to be resumed: finished
         self.path = find(self._reference, OUTPUTS)
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether no newer policy will come: the run has finished since, or there is none."""
+        if self.run is None:
+            return True
+        status = read_status(self.run)
+        return status.get("state") == "finished" and status != self._status
 
     def newer(self) -> dict[str, Any] | None:
         """Return the state of a checkpoint that was saved since the last one, None without one."""
@@ -187,7 +196,7 @@ class _Actor:
         """Wait for newer weights; return False if none will come, because the run has finished."""
         began, silent = time.monotonic(), False
         while not self.renew():
-            if self.source.run is None or has_finished(self.source.run):
+            if self.source.has_ended:
                 return self.renew()
             if time.monotonic() - began > _SHOW_EVERY_S and not silent:
                 silent = True

@@ -47,6 +47,11 @@ def take_requests(run: Path) -> frozenset[str]:
         os.close(folder)
 
 
+def is_requested(run: Path, name: str) -> bool:
+    """Return whether this request waits to be taken."""
+    return (run / _FOLDER / name).is_file()
+
+
 def _removed(name: str, folder: int) -> bool:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=folder)

@@ -9,6 +9,7 @@ import pytest
 from navrl import train
 from navrl.commands import collect
 from navrl.loggers.jsonl import read_iterations
+from navrl.run.requests import STOP, request
 from navrl.run.status import read_status
 from navrl.storage.rollouts import iteration_of, rollout_files, rollout_header
 from tests.command_line import Started, process
@@ -71,6 +72,14 @@ def test_weights_come_back_before_every_rollout(tmp_path):
     ended = plays.finished(60.0)
     assert ended.returncode == 0, ended.stderr
     assert "the run has finished" in ended.stdout
+    plays = actor(tmp_path, "per_policy=1")  # it waits for the run to go on
+    newest = tmp_path / RUN / "inbox" / "actor-1"
+    before = iteration_of(rollout_files(newest)[-1])
+    wait_for(lambda: iteration_of(rollout_files(newest)[-1]) > before)
+    found = learner(tmp_path, 9, "collector.max_lag=0", f"resume={RUN}").finished(120.0)
+    assert found.returncode == 0, found.stderr
+    assert iterations(tmp_path) == list(range(1, 10))
+    assert plays.finished(60.0).returncode == 0
 
 
 def test_two_actors_one_of_them_killed_and_a_killed_learner(tmp_path):
@@ -100,18 +109,26 @@ def test_two_actors_one_of_them_killed_and_a_killed_learner(tmp_path):
         }  # all are whole
 
 
-def test_a_signal_ends_both_and_the_learner_has_saved(tmp_path):
+def test_a_request_or_a_signal_ends_both_and_the_learner_has_saved(tmp_path):
     learns = learner(tmp_path, 1000, "collector.wait_s=600")
     begun(tmp_path)
     plays = actor(tmp_path, "rollouts=2", "keep_last=2")
     assert "rollout 2 |" in plays.finished(60.0).stdout
     wait_for(lambda: (tmp_path / RUN / "metrics.jsonl").exists() and len(rows(tmp_path)) == 2)
     time.sleep(0.5)  # it waits for a third one
+    request(tmp_path / RUN, STOP)
+    wait_for(lambda: not learns.child.is_alive(), 30.0)
+    assert "stopped by request" in str(read_status(tmp_path / RUN))
+    learns = learner(tmp_path, 1000, "collector.wait_s=600", "resume=auto")
+    plays = actor(tmp_path, "rollouts=1")
+    wait_for(lambda: len(rows(tmp_path)) == 3)
+    time.sleep(0.5)
     os.kill(learns.child.pid, signal.SIGINT)
     ended = learns.finished(30.0)
     assert ended.returncode == 130, ended.stderr
+    plays.finished(30.0)
     assert read_status(tmp_path / RUN)["state"] == "interrupted"
-    assert read_status(tmp_path / RUN)["frames"] == 2 * ITERATION
+    assert read_status(tmp_path / RUN)["frames"] == 3 * ITERATION
     plays = actor(tmp_path)
     inbox = tmp_path / RUN / "inbox" / "actor-1"
     newest = iteration_of(rollout_files(inbox)[-1])
