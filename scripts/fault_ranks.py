@@ -11,12 +11,13 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from fault_kills import RUN, run_rows, run_state, train
 from fault_orphans import MARK, alive
+from navrl.loggers.jsonl import read_metrics
 from navrl.storage.checkpoint import verify
 from navrl.storage.compare import differences
 from navrl.storage.header import CorruptFile
@@ -89,7 +90,12 @@ def _one(place: Path, number: int, whole: Path) -> RankKills:
     wrong = (code != 0) if goes_on else (code == 0)
     if code != 0:
         wrong += _wait(_start(run, mark, [f"ranks={5 - ranks}", "restarts=0"])) != 0
-    rows = [int(row["iteration"]) for row in run_rows(run)]
+    rows = [
+        int(row["iteration"])
+        for row in read_metrics(run / "metrics.jsonl")
+        if "time/iteration"
+        in row  # others are late results of an evaluation that a signal cut short
+    ]
     print(
         f"  {ranks} ranks, restarts={restarts}, {moment}: killed "
         f"{'the launcher' if victim < 0 else f'rank {victim}'}, exit code {code} after {ended_s:.1f} s",
@@ -107,9 +113,23 @@ def _one(place: Path, number: int, whole: Path) -> RankKills:
         wrong=int(wrong),
         gaps=len(set(range(1, _ITERATIONS + 1)) - set(rows)),
         doubles=len(rows) - len(set(rows)),
-        different_leaves=len(differences(run_state(run), run_state(whole))),
-        different_rows=int(run_rows(run) != run_rows(whole)),
+        different_leaves=len(differences(_state(run), _state(whole))),
+        different_rows=int(_rows(run) != _rows(whole)),
     )
+
+
+def _state(run: Path) -> dict[str, Any]:
+    """Return the last checkpoint, without whether evaluations were late."""
+    state = run_state(run)
+    return {name: part for name, part in state.items() if name not in ("evaluations", "scores")}
+
+
+def _rows(run: Path) -> dict[int, dict[str, float]]:
+    """Return the metrics of every iteration, late ones among them."""
+    found: dict[int, dict[str, float]] = {}
+    for row in run_rows(run):
+        found.setdefault(int(row["iteration"]), {}).update(row)
+    return found
 
 
 def _start(run: Path, mark: str, words: Sequence[str]) -> int:

@@ -184,14 +184,9 @@ def check_torch() -> list[Check]:
         return [Check("torch import", "error", str(error).partition("\n")[0], remedy)]
     from navrl.ranks import cores
 
-    places = torch.cuda.device_count() or cores()
-    kind = "GPU" if torch.cuda.is_available() else "core"
-    ranks = (
-        f"ranks=auto trains by {places}, one for each {kind}; see navrl bench --ranks 1,{places}"
-    )
     checks = [
         Check("cpu", "ok", f"{cpu_model()}, {cores()} cores, {torch.get_num_threads()} threads"),
-        Check("ranks", "ok", ranks),
+        check_ranks(torch.cuda.device_count()),
     ]
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
@@ -207,6 +202,34 @@ def check_torch() -> list[Check]:
     else:
         checks.append(Check("gpu", "ok", "none, training runs on the CPU"))
     return checks
+
+
+def check_ranks(gpus: int) -> Check:
+    """Report by how many processes one run can train here, how they talk, and what would start them."""
+    from torch import distributed
+
+    from navrl.ranks import cores, idle_cores, shares_memory
+
+    if not distributed.is_available():
+        return Check(
+            "ranks", "warn", "1: torch lacks torch.distributed", "install another build of torch"
+        )
+    places, kind = (gpus, "GPU") if gpus else (cores(), "core")
+    if places == 1:
+        return Check("ranks", "ok", f"1, there is one {kind}")
+    ways = ["shared memory"] if shares_memory() else []
+    ways += [name for name in ("gloo", "nccl") if getattr(distributed, f"is_{name}_available")()]
+    found = f"ranks=auto trains by {places}, one for each {kind}, through {', '.join(ways)}"
+    beside = Path(sys.executable).with_name("torchrun")
+    torchrun = shutil.which("torchrun") or (
+        str(beside) if beside.is_file() else "python -m torch.distributed.run"
+    )
+    found += f"; several machines: {torchrun}"
+    if not gpus and idle_cores() < places:
+        busy = places - idle_cores()
+        remedy = f"others use {busy} of {places} cores now; wait for them, or train with ranks=1"
+        return Check("ranks", "warn", found, remedy)
+    return Check("ranks", "ok", f"{found}; see navrl bench --ranks 1,{places}")
 
 
 def check_bf16(flags: set[str]) -> Check:

@@ -121,6 +121,16 @@ def shared_memory(rank: int, size: int) -> SharedMemory | None:
     return found if all(every) else None
 
 
+def shares_memory() -> bool:
+    """Return whether this process could share memory with others of its machine."""
+    with contextlib.ExitStack() as stack:
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except (OSError, AttributeError):
+            return False
+        return machine() is not None and _made(mmap.PAGESIZE, stack) is not None
+
+
 def machine() -> str | None:
     """Return what tells this machine and its processes from others; None where memory is not shared."""
     if sys.platform != "linux" or platform.machine() != "x86_64":

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -19,6 +20,7 @@ from navrl.ranks.watch import watched
 # Ranks wait so long for one that evaluates; one that has died, or is silent, ends the run much earlier.
 _LONGEST = datetime.timedelta(hours=24)
 _memory: list[SharedMemory | None] = [None]  # of the group that this process has joined
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container
 _ARRIVAL = datetime.timedelta(minutes=5)  # until all have started
 
 
@@ -97,10 +99,22 @@ def own_rows(ranks: Ranks, num_envs: int) -> Iterator[None]:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return how many cores this process may use, at most what a container allows it in time."""
+    number = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        number = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):  # no quota: "max"
+        quota, period = _QUOTA.read_text(encoding="ascii").split()
+        number = min(number, max(1, int(quota) // int(period)))
+    return number
+
+
+def idle_cores() -> int:
+    """Return how many of these cores others left idle in the last minute, at least one."""
+    if not hasattr(os, "getloadavg"):
+        return cores()
+    share = cores() / (os.cpu_count() or 1)  # of the machine, whose load it is
+    return max(1, round(cores() - share * os.getloadavg()[0]))
 
 
 def _take_cores() -> None:

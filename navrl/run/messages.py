@@ -38,6 +38,14 @@ def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str
     )
 
 
+def one_core(idle: int) -> str:
+    """Return why a training uses one core of several that are idle."""
+    return (
+        f"one of {idle} idle cores trains, the same run on every machine; ranks={idle} trains by {idle}, with "
+        "as many shards, which is another run: docs/ranks.md"
+    )
+
+
 def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
     """Return how long the first iteration took, and which part of that was compiling."""
     durations: dict[str, float] = {}

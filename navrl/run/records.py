@@ -22,6 +22,7 @@ from navrl.contracts import Agent, RolloutWriter, Saver, State
 from navrl.envs.core.compiling import compilations
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_iterations
+from navrl.ranks import idle_cores
 from navrl.ranks.watch import on_loss
 from navrl.run import messages
 from navrl.run.attachments import attachments
@@ -256,6 +257,9 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
         records = Records(run, saver, loggers, rollouts, evaluations, episodes, plan.repeated)
         loggers.note(messages.banner(cfg, parts, run.path, plan.total))
+        idle = idle_cores() if parts.env.device.type == "cpu" else 1
+        if idle > 1 == plan.ranks.size and plan.saved is None:
+            loggers.note(messages.one_core(idle))
         _restore(plan, records)
         yield records
 

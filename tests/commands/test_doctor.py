@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from navrl import ranks
 from navrl.commands import doctor
 from navrl.run.environment import CORE_PACKAGES, package_version
 
@@ -186,3 +188,32 @@ def test_missing_packages_for_pictures_are_a_note_and_no_fault(monkeypatch):
     found = doctor.check_viz()
     assert (found.state, found.remedy) == ("warn", "pip install 'navrl[viz]'")
     assert "matplotlib, imageio-ffmpeg" in found.found
+
+
+@pytest.mark.parametrize(
+    ("available", "cores", "load", "state", "words"),
+    [
+        (False, 2, 0.0, "warn", "1: torch lacks torch.distributed"),
+        (True, 1, 0.0, "ok", "1, there is one core"),
+        (True, 4, 0.2, "ok", "ranks=auto trains by 4, one for each core, through "),
+        (True, 4, 2.1, "warn", "others use 2 of 4 cores now"),
+    ],
+)
+def test_the_ranks_that_a_machine_can_train_by(monkeypatch, available, cores, load, state, words):
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: available)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 9.0, 9.0))
+    found = doctor.check_ranks(gpus=0)
+    assert found.state == state
+    assert words in f"{found.found} {found.remedy}"
+
+
+@pytest.mark.parametrize(
+    ("quota", "number"), [("250000 100000", 2), ("50000 100000", 1), ("max 100000", 8)]
+)
+def test_a_container_may_use_as_many_cores_as_its_quota(tmp_path, monkeypatch, quota, number):
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    monkeypatch.setattr(sys.modules["navrl.ranks.world"], "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert ranks.cores() == number

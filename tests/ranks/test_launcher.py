@@ -8,7 +8,7 @@ import time
 import pytest
 
 from navrl import train
-from navrl.run import launch
+from navrl.run import launch, records
 from navrl.run.supervisor import Ended
 from tests.command_line import Started, command, process
 
@@ -114,3 +114,12 @@ def test_numbers_that_do_not_fit_the_run_are_refused(launched, capsys, words, ex
     assert command(train.main, *words.split(), "experiment=debug", "logger=none") == 2
     assert expected in capsys.readouterr().err
     assert launched == []
+
+
+@pytest.mark.parametrize(("idle", "count"), [(1, 0), (2, 1)])
+def test_a_training_says_why_it_leaves_cores_idle(tmp_path, monkeypatch, capsys, idle, count):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(records, "idle_cores", lambda: idle)
+    assert command(train.main, *TINY, "total_frames=96", "console=lines") == 0
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).count("one of 2 idle cores trains") == count
