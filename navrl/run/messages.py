@@ -41,8 +41,8 @@ def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str
 def one_core(idle: int) -> str:
     """Return why a training uses one core of several that are idle."""
     return (
-        f"one of {idle} idle cores trains, the same run on every machine; ranks={idle} trains by {idle}, with "
-        "as many shards, which is another run: docs/ranks.md"
+        f"one of {idle} idle cores trains, the same run on every machine; ranks={idle} trains by {idle}, "
+        "with as many shards, which is another run: docs/ranks.md"
     )
 
 
