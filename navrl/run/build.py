@@ -131,7 +131,7 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
             curriculum.load_state_dict(saved["curriculum"])
         env.set_seed(cfg.seed + plan.done)  # not the first episodes of the run again
     frames = (plan.total - plan.done) * env.batch_size.numel() * cfg.rollout_steps
-    inbox = plan.path / INBOX
+    inbox = plan.path / INBOX if plan.ranks.size == 1 else None  # other ranks know no folder
     collector = build_collector(
         cfg, env, agent, total_frames=frames, seed=cfg.seed + plan.done, inbox=inbox
     )
