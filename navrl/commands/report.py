@@ -22,7 +22,7 @@ from navrl.view.report_figures import write_figures
 from navrl.view.run_report import read_runs, report_of
 
 _EXAMPLES = """  navrl report latest                                the newest run
-  navrl report multirun/combat-ppo/20261118-141133   a sweep: mean and deviation over its seeds
+  navrl report multirun/combat-ppo/20261118-141133   a sweep: mean and 95 % interval over its seeds
   navrl report outputs/one outputs/other --output both
   navrl report latest --figures paper/figures         every chart as SVG and PDF"""
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # by these a spreadsheet knows one

@@ -119,7 +119,7 @@ function start() {
   }
   const saved = SEARCH.share === null ? "" : ` ${Math.round(100 * SEARCH.share)} % of the frames of whole trainings were trained.`;
   const hollow = `A hollow point was pruned and stands where it was.${saved}`;
-  main.append(section("History", hollow, made("div", "cards", card(history()), card(curves()), card(costs()))));
+  main.append(section("History", hollow, made("div", "cards", ...[history(), curves(), costs()].filter(({ points }) => points.length).map(card))));
   if (SEARCH.importance.length) {
     main.append(section("What matters", "The share of each option in what tells good trials from others (PED-ANOVA of Optuna).", bars()));
   }
