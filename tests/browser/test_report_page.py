@@ -86,6 +86,20 @@ def test_a_pointer_shows_what_is_under_it(show, report):
     assert page.is_hidden("#tooltip")
 
 
+def test_a_finger_reads_values_until_the_page_moves(show, report):
+    opened = show(report, phone=True)
+    page = opened.page
+    chart = page.locator(".chart").first
+    chart.scroll_into_view_if_needed()
+    opened.settle()
+    box = chart.bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] - 15, box["y"] + 100)
+    assert page.inner_text("#tooltip .when") == "12k frames"
+    page.evaluate("window.scrollBy(0, 60)")
+    opened.settle()
+    assert page.is_hidden("#tooltip")
+
+
 def places(page):
     """The texts of the axis of frames of the first chart."""
     return page.locator(".chart").first.locator("text.below:not(.axis)").all_text_contents()

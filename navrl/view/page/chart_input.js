@@ -43,7 +43,10 @@ function listenToChart(chart) {
     else chart.draw();
   };
   for (const name of ["pointerup", "pointercancel"]) room.addEventListener(name, up);
-  room.addEventListener("pointerleave", () => chart.dragged === null && chart.svg && chart.point(null));
+  room.addEventListener("pointerleave", ({ pointerType }) => { // a finger that is lifted leaves the values there
+    if (pointerType === "mouse" && chart.dragged === null && chart.svg) chart.point(null);
+  });
+  window.addEventListener("scroll", () => chart.cursor && chart.point(null), { passive: true });
   room.addEventListener("dblclick", () => chart.zoom.set(null));
   room.addEventListener("blur", () => chart.svg && chart.point(null));
   room.addEventListener("wheel", (event) => {
