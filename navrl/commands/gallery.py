@@ -105,7 +105,9 @@ def _places(names: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def _entry(name: str, place: Path, options: argparse.Namespace) -> Entry:
-    sys.stderr.write(f"{printable(name)}: playing {options.num_episodes} episodes\n")
+    sys.stderr.write(
+        f"{printable(name)}: making the env, then playing {options.num_episodes} episodes\n"
+    )
     sys.stderr.flush()
     if name.startswith(ZOO):
         card = read_card(name.removeprefix(ZOO))

@@ -37,12 +37,12 @@ class Replay:
         raise TypeError(f"{type(self).__name__} lacks outcome(index)")
 
     def highlights(self) -> dict[str, int]:
-        """Return the episodes that are worth a look, each by what it shows; the first of each outcome."""
+        """Return the episodes worth a look by what they show: the first of each outcome, each once."""
         found: dict[str, int] = {}
-        for index, ending in enumerate(self.endings):
-            for name in self.outcomes:
-                if name in ending:
-                    found.setdefault(name.replace("_", " "), index)
+        for name in self.outcomes:
+            of_kind = [index for index, ending in enumerate(self.endings) if name in ending]
+            if of_kind and of_kind[0] not in found.values():
+                found[name.replace("_", " ")] = of_kind[0]
         return found or {"episode": 0}
 
     def page(self, index: int, *, seed: str, episode: str) -> str:
@@ -159,7 +159,8 @@ class WorldReplay(Replay):
         super().__init__(env, policy, first=first, pilot=pilot, setting=setting)
         self._objective: str = env.objective
         self._episodes = play_worlds(env, policy)
-        self.outcomes = rate_outcomes(env)
+        rates = rate_outcomes(env)
+        self.outcomes = sorted(rates, key=lambda name: name.removeprefix("no_") != env.objective)
         self.endings = [
             frozenset(rate if rate in episode.happened else f"no_{rate}" for rate in env.rate_names)
             for episode in self._episodes
@@ -168,7 +169,7 @@ class WorldReplay(Replay):
     def highlights(self) -> dict[str, int]:
         """Return the first episode of each outcome, or the best and the worst where there are none."""
         if self.outcomes:
-            return super().highlights()
+            return super().highlights()  # the objective's come first
         scores = [episode.statistics[self._objective] for episode in self._episodes]
         best, worst = scores.index(max(scores)), scores.index(min(scores))
         return {"best episode": best} | ({"worst episode": worst} if worst != best else {})

@@ -60,6 +60,10 @@ def test_worlds_show_each_outcome_or_the_best_and_the_worst():
     played.outcomes = ["success", "no_success"]
     played.endings = [frozenset({"no_success"}), frozenset({"success"}), frozenset({"success"})]
     assert played.highlights() == {"success": 1, "no success": 0}
+    played.outcomes = ["success", "no_success", "door", "no_door"]
+    doors = ["no_door", "no_door", "door"]
+    played.endings = [each | {door} for each, door in zip(played.endings, doors, strict=True)]
+    assert played.highlights() == {"success": 1, "no success": 0, "door": 2}, "no episode twice"
     played.outcomes, played._objective = [], "score"
     played._episodes = [Bare(statistics={"score": score}) for score in (0.5, 0.2, 0.9)]
     assert played.highlights() == {"best episode": 2, "worst episode": 1}
