@@ -221,7 +221,9 @@ def test_what_cannot_be_is_refused_in_one_sentence(make_agent, make_team):
 
 def test_a_policy_in_a_seat_knows_which_agent_it_flies(monkeypatch):
     observation = SimpleNamespace(rows=lambda params, state, me: {"ego": torch.zeros(1, 2)})
-    action = SimpleNamespace(mask=lambda fire, alive: torch.ones(1, 2, dtype=torch.bool))
+    action = SimpleNamespace(
+        team_size=2, mask=lambda fire, alive: torch.ones(1, 2, dtype=torch.bool)
+    )
     seat = PolicyAdapter(observation=observation, action=action, compile_mode="off")
     monkeypatch.setattr(
         "navrl.envs.combat.opponents.frozen.can_fire", lambda params, state: [None] * 4
