@@ -155,6 +155,6 @@ def test_on_hard_only_what_the_radar_sees_is_drawn(visit):
     page.page.evaluate("play.setSpeed(4)")
     page.page.keyboard.down("d")  # a circle: sooner or later the enemy is behind
     page.wait_for("play.fight.aircraft[1].hidden === true")
-    assert page.page.inner_text("#range") == "no contact"
-    assert "no contact" in page.page.inner_text("#graph-title")
+    page.wait_for("document.getElementById('range').textContent === 'no contact'")
+    page.wait_for("document.getElementById('graph-title').textContent.includes('no contact')")
     page.wait_for("play.fight.aircraft[1].hidden === false")
