@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import hydra
@@ -227,7 +228,8 @@ class Run:
         with open_dict(composed):
             del composed["hydra"]
         self.cfg, self.origin = composed, f"{name}.ckpt"
-        plan = Plan(composed, self.choices, folder, [], None, "nothing", 0, 10**9, 0)
+        directory: Any = SimpleNamespace(path=folder)
+        plan = Plan(composed, self.choices, directory, [], None, "nothing", 0, 10**9, 0)
         self.parts: Parts = build_parts(plan)
         self.frames = iter(self.parts.collector)
         self.file = os.memfd_create(name)

@@ -23,6 +23,9 @@ _REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)\}")
 _SHOWN = 80
 # Eight times as fast where PyYAML was built with libyaml, as its wheels are.
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_HALF = re.compile(
+    r"\\u[dD][89a-fA-F]"
+)  # of a character, as a name of a file may hold: libyaml refuses it
 _NO_RESOLVER = (
     "expected no resolver such as ${oc.env:...}, and ${ only in a reference such as ${env.name}, because "
     "somebody else may have written it"
@@ -176,11 +179,15 @@ def parse_yaml(text: str, path: Path) -> Any:
         raise _unusable(path, f"{len(text):,} characters")
     try:
         _check_events(text, path)
-        return yaml.load(text, _LOADER)
+        return yaml.load(text, _loader(text))
     except ConfigError:
         raise
     except (yaml.YAMLError, ValueError) as error:
         raise _unusable(path, f"no plain YAML ({type(error).__name__})") from error
+
+
+def _loader(text: str) -> type[Any]:
+    return yaml.SafeLoader if _HALF.search(text) else _LOADER
 
 
 def words_of(text: str, path: Path) -> list[str]:
@@ -198,7 +205,7 @@ def _unusable(path: Path, found: str) -> ConfigError:
 def _check_events(text: str, path: Path) -> None:
     """Raise ConfigError about aliases, anchors and tags, which navrl does not write, and too much data."""
     levels = values = 0
-    for event in yaml.parse(text, _LOADER):
+    for event in yaml.parse(text, _loader(text)):
         if isinstance(event, yaml.CollectionEndEvent):
             levels -= 1
         elif isinstance(event, yaml.NodeEvent):

@@ -191,7 +191,7 @@ def _last(group: Group, metric: str) -> str | None:
     (mean,), (low,), (high,) = _over_runs(values, metric, ends[0])
     if mean is None:
         return None
-    kind, name = metric.split("/")
+    kind, _, name = metric.partition("/")
     against = f" against {group.runs[0].opponent}" if group.runs[0].opponent else ""
     when = f"{_episodes(group)}{against}" if kind == "eval" else f"while training{against}"
     return f"{name} {_interval_text({'mean': mean, 'low': low, 'high': high})}, {when}"
