@@ -1,0 +1,1 @@
+"""A package with the world windy; docs/online.md uses it."""
