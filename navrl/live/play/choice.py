@@ -25,7 +25,7 @@ _FIXED = ("opponent", "action", "device", "compile", "env.team_size", "env.sim.d
 
 
 class Difficulty(NamedTuple):
-    """How hard a fight is for a person."""
+    """A level of difficulty for a person."""
 
     decision_s: float  # between two decisions of the other pilots
     radar: bool  # the page shows only what the own sensors see
