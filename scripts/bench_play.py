@@ -43,7 +43,7 @@ _HOOKS = """() => {
   };
   const later = (name, at) => requestAnimationFrame(() => window.samples[name].push(performance.now() - at));
   play.draw = (now) => {
-    Play.prototype.draw.call(play, now);
+    GamePage.prototype.draw.call(play, now);
     window.samples.frames.push(now);
     for (const each of waiting) {
       const now = { shown: bent(), answered: play.answered >= each.number };

@@ -72,27 +72,29 @@ WORLD = Scene(
     (*_PLAYER, "charts.js", "shapes.js", "world.js"),
 )
 
+_GAME = ("track.js", "pointers.js", "plane.js", "play_link.js", "play_stick.js", "play_game.js")
+
 PLAY = Scene(
-    "play.html",
+    "play_combat.html",
     "play_below.html",
     ("play.css",),
     (
-        *("track.js", "pointers.js", "plane.js"),
+        *_GAME,
         *("spacetime_data.js", "perspective.js", "spacetime_view.js"),
         *("combat_data.js", "combat_labels.js", "combat_map.js"),
-        *("play_link.js", "play_fight.js", "play_map.js", "play_controls.js", "play_cockpit.js"),
-        *("play_commentary.js", "play_menu.js", "play.js"),
+        *("play_fight.js", "play_map.js", "play_combat_controls.js", "play_cockpit.js"),
+        *("play_commentary.js", "play_combat_menu.js", "play_combat.js"),
     ),
 )
 
 PLAY_DRONE = Scene(
     "play_drone.html",
-    "play_drone_below.html",
+    "play_below.html",
     ("play.css", "play_drone.css"),
     (
-        *("track.js", "pointers.js", "plane.js"),
+        *_GAME,
         *("navigation_data.js", "navigation_world.js", "navigation_lidar.js", "navigation_map.js"),
-        *("play_link.js", "play_trip.js", "play_drone_controls.js", "play_drone.js"),
+        *("play_trip.js", "play_drone_controls.js", "play_drone.js"),
     ),
 )
 

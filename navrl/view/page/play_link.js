@@ -50,14 +50,3 @@ class GameClock {
     Object.assign(this, changes);
   }
 }
-
-/** Fill the dialog with the keys [key, action, what it does, its name on the list]. */
-function listKeys(keys) {
-  for (const [key, , text, name] of keys) {
-    const term = document.createElement("dt");
-    term.textContent = name || key.toUpperCase();
-    const meaning = document.createElement("dd");
-    meaning.textContent = text;
-    element("keys").append(term, meaning);
-  }
-}

@@ -2,18 +2,13 @@
 /* What is asked before a fight, and what is shown after it. */
 
 const NOBODY = "you";
+const RATED = ["against", "won", "drawn", "lost", "rating", "95 %"];
 
 class Menu {
-  /** data of the page; start(choice) begins a game. */
-  constructor(data, start) {
+  constructor(data) {
     this.data = data;
-    this.start = start;
     this.fields = {};
     for (const [name, field] of Object.entries(this.describe())) this.add(name, field);
-    element("menu").addEventListener("close", () => {
-      if (element("menu").returnValue === "begin") start(this.choice());
-    });
-    element("menu").addEventListener("cancel", (event) => { if (!this.canLeave) event.preventDefault(); });
     this.update();
   }
 
@@ -58,13 +53,6 @@ class Menu {
       team_size: Number(value("team_size")), wingman: value("wingman"), difficulty: value("difficulty"),
     };
   }
-
-  open(fault, canLeave) {
-    this.canLeave = canLeave;
-    element("fault").textContent = fault || "";
-    element("menu").returnValue = "";
-    if (!element("menu").open) element("menu").showModal();
-  }
 }
 
 /** zoo:combat-league -> "combat-league (trained)" */
@@ -75,35 +63,19 @@ function pilotText(name) {
 
 // ---- the result -------------------------------------------------------------------------------------
 
-function showResult(result, playing) {
-  const { outcome } = result;
-  const verdicts = { 1: "You win", 0: "A draw", [-1]: "You are shot down" };
-  const lost = outcome.left_early ? "You left, which counts as lost" : verdicts[outcome.result];
+/** What the table shows of a fight, see GamePage.showTable. */
+function resultOf({ outcome, text, opponent, score, ratings }, playing) {
   const side = { 1: 0, [-1]: 1 }[outcome.result];
-  element("verdict").textContent = playing ? lost : result.text;
-  element("verdict").style.setProperty("--side", side === undefined ? THEME.pale : sideColour(side));
+  const colour = side === undefined ? THEME.pale : sideColour(side);
+  if (!playing) return { verdict: text, colour };
+  const verdicts = { 1: "You win", 0: "A draw", [-1]: "You are shot down" };
+  const verdict = outcome.left_early ? "You left, which counts as lost" : verdicts[outcome.result];
   const shots = `${outcome.fired} fired, ${outcome.hits} hit, ${outcome.evaded} evaded`;
-  element("how").textContent = playing ? `${clockText(outcome.seconds)} against ${result.opponent}: ${shots}` : "";
-  const total = result.score.reduce((sum, [, points]) => sum + points, 0);
-  element("score").replaceChildren(...(playing ? [...result.score, ["score", total]].map(row) : []));
-  showRatings(playing ? result.ratings : []);
-  element("kept").textContent = `recorded in ${result.folder}`;
-  element("replay").href = result.replay;
-  element("over").showModal();
+  const how = `${clockText(outcome.seconds)} against ${opponent}: ${shots}`;
+  return { verdict, colour, how, score, ratings: ratings.length ? [RATED, ...ratings.slice(0, 6).map(ratedRow)] : [] };
 }
 
-function row(cells) {
-  const line = document.createElement("tr");
-  for (const text of cells) line.insertCell().textContent = text;
-  return line;
-}
-
-/** One line for each opponent: games, and points with the interval. */
-function showRatings(ratings) {
-  const head = ["against", "won", "drawn", "lost", "rating", "95 %"];
-  const shownRows = ratings.slice(0, 6).map((each) => row([
-    each.opponent, each.wins, each.draws, each.losses, each.points, `${each.low} to ${each.high}`,
-  ]));
-  element("ratings").tHead.replaceChildren(...(ratings.length ? [row(head)] : []));
-  element("ratings").tBodies[0].replaceChildren(...shownRows);
+/** Games against one opponent, and points with the interval. */
+function ratedRow({ opponent, wins, draws, losses, points, low, high }) {
+  return [opponent, wins, draws, losses, points, `${low} to ${high}`];
 }
