@@ -1,7 +1,7 @@
 """Measure `navrl watch`: how soon a list, a page and a new row are shown, memory, and what a training pays.
 
 python scripts/bench_watch.py                 200 runs of 10,000 rows; writes 3 GB to a temporary folder
-python scripts/bench_watch.py --cost 5        pairs of trainings, watched by three viewers and not
+python scripts/bench_watch.py --cost 3        trainings alone, with three viewers, and with recordings too
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _PYTHON = (sys.executable, "-m", "navrl.cli")
 _TRAIN = ("train", "experiment=debug", "console=none", "logger=none")
 _VARIANTS = 8  # different contents of metrics.jsonl
 _TIMED = ("time/", "memory/")
+_WATCHED = ("three viewers", "three viewers and a recording of every checkpoint")
 
 
 def main() -> None:
@@ -44,8 +45,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--updates", type=int, default=3600, help="rows of the growth test")
-    parser.add_argument("--cost", type=int, default=0, metavar="PAIRS", help="of trainings")
-    parser.add_argument("--frames", type=int, default=40_000, help="of each of them")
+    parser.add_argument("--cost", type=int, default=0, metavar="TURNS", help="of trainings")
+    parser.add_argument("--frames", type=int, default=3_276_800, help="of each of them")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.cost:
@@ -216,53 +217,48 @@ def append_row(run: Path, iteration: int) -> None:
 # ---- the cost for a training ----
 
 
-def measure_cost(folder: Path, pairs: int, frames: int) -> None:
-    """Alternate trainings with and without viewers; compare their speed and their bits."""
-    words = (
-        f"total_frames={frames}",
-        "num_envs=64",
-        "eval_opponents=[]",
-        "checkpoint.save_every=20",
-    )
-    ratios = []
-    for pair in range(pairs):
-        order = (False, True) if pair % 2 == 0 else (True, False)
-        times = {watched: _train(folder / f"{pair}-{watched}", words, watched) for watched in order}
-        ratios.append(times[True] / times[False])
-        same = _bits(folder / f"{pair}-True") == _bits(folder / f"{pair}-False")
-        print(
-            f"pair {pair + 1}: watched / not watched {ratios[-1]:.4f}; equal bits: {same}",
-            flush=True,
-        )
-    spread = statistics.stdev(ratios) / math.sqrt(pairs) if pairs > 1 else math.nan
-    print(
-        f"cost of watching: {100 * (statistics.mean(ratios) - 1):.2f} % (standard error {100 * spread:.2f} %)"
-    )
+def measure_cost(folder: Path, turns: int, frames: int) -> None:
+    """Train alone, watched, and watched with recordings, in turns; compare times and bits."""
+    words = (f"total_frames={frames}", "eval_opponents=[]")
+    ratios: dict[str, list[float]] = {kind: [] for kind in _WATCHED}
+    for turn in range(turns):
+        kinds = ["alone", *_WATCHED] if turn % 2 == 0 else [*reversed(_WATCHED), "alone"]
+        times = {kind: _train(folder / f"{turn}-{kind}", words, kind) for kind in kinds}
+        alone = _bits(folder / f"{turn}-alone")
+        for kind, found in ratios.items():
+            found.append(times[kind] / times["alone"])
+            same = _bits(folder / f"{turn}-{kind}") == alone
+            print(f"turn {turn + 1}: {kind}: {found[-1]:.4f}; equal bits: {same}", flush=True)
+    for kind, found in ratios.items():
+        spread = statistics.stdev(found) / math.sqrt(turns) if turns > 1 else math.nan
+        cost = 100 * (statistics.mean(found) - 1)
+        print(f"cost of {kind}: {cost:.2f} % (standard error {100 * spread:.2f} %)")
 
 
-def _train(folder: Path, words: tuple[str, ...], watched: bool) -> float:
-    """Train in the folder and return the median seconds of an iteration, the first ones left out."""
+def _train(folder: Path, words: tuple[str, ...], kind: str) -> float:
+    """Train in the folder and return the mean seconds of an iteration, the first ones left out."""
     folder.mkdir()
     with contextlib.ExitStack() as stack:
-        if watched:
+        if kind != "alone":
             _, address = stack.enter_context(serving(folder))
             for _ in range(3):
-                threading.Thread(target=_watch, args=(address,), daemon=True).start()
-        command = [*_PYTHON, *_TRAIN, *words]
+                viewing = (address, kind == _WATCHED[1])
+                threading.Thread(target=_watch, args=viewing, daemon=True).start()
+        command = [*_PYTHON, "train", "console=none", "logger=none", *words]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     (run,) = (folder / "outputs").glob("*/2*")
     rows = read_iterations(run / "metrics.jsonl")[3:]
     return statistics.mean(row["time/iteration"] for row in rows)
 
 
-def _watch(address: str) -> None:
-    """View the newest run, with a recording of every checkpoint, until the server ends."""
+def _watch(address: str, follows: bool) -> None:
+    """View the newest run, if wanted with a recording of every checkpoint, until the server ends."""
     with contextlib.suppress(Exception), viewer(address) as socket:
         while True:
             message = json.loads(socket.recv())
             ids = [row["id"] for row in message.get("runs", []) + message.get("changed", [])]
             if ids:
-                socket.send(json.dumps({"ids": ids[:1], "follows": True}))
+                socket.send(json.dumps({"ids": ids[:1], "follows": follows}))
 
 
 def _bits(folder: Path) -> Any:

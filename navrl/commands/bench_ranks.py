@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -43,6 +44,11 @@ def add_options(parser: argparse.ArgumentParser, numbers: Callable[[str], list[i
         help="whole trainings by so many processes instead",
     )
     parser.add_argument("--weak", action="store_true", help="with --ranks: num_envs for each rank")
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="with --ranks: also as many trainings at once that share nothing: the most to expect here",
+    )
 
 
 def bench_ranks(options: argparse.Namespace) -> None:
@@ -56,36 +62,60 @@ def bench_ranks(options: argparse.Namespace) -> None:
         f"{'for each rank' if options.weak else 'in all'} x {cfg.rollout_steps} steps, {repeats} turns of "
         f"{_MEASURED} iterations\n"
     )
-    turns: dict[int, list[Turn]] = {number: [] for number in numbers}
+    rows = {str(number): (number, False) for number in numbers}
+    if options.apart:
+        rows |= {f"{number} apart": (number, True) for number in numbers if number > 1}
+    turns: dict[str, list[Turn]] = {row: [] for row in rows}
     for _ in range(repeats):
-        for number in numbers:
+        for row, (number, apart) in rows.items():
             num_envs = cfg.num_envs * number if options.weak else cfg.num_envs
-            turns[number].append(_turn(number, num_envs, cfg.rollout_steps, overrides))
-    sys.stdout.write(_table(turns, numbers[0]))
+            turns[row].append(_turn(number, apart, num_envs, cfg.rollout_steps, overrides))
+    sys.stdout.write(_table(turns, str(numbers[0])))
 
 
-def _turn(ranks: int, num_envs: int, steps: int, overrides: Sequence[str]) -> Turn:
-    frames = (_FIRST + _MEASURED) * num_envs * steps
+def _turn(number: int, apart: bool, num_envs: int, steps: int, overrides: Sequence[str]) -> Turn:
+    """Train by so many ranks, or by as many trainings of an equal part of the envs each, a core for each."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder, "run")
-        words = [*overrides, *_QUIET, f"ranks={ranks}", f"num_envs={num_envs}"]
-        words += [f"total_frames={frames}", f"hydra.run.dir={run}"]
-        command = [sys.executable, "-m", "navrl.train", *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["the training failed"])[-1]
-            raise ConfigError(last.removeprefix("navrl: error: "))
-        rows = list(read_metrics(run / "metrics.jsonl"))[_FIRST:]
-    parts = [1e3 * statistics.median(row.get(f"time/{p}", 0.0) for row in rows) for p in _PARTS]
-    return Turn(1e3 * num_envs * steps / parts[0], tuple(parts))
+        runs = [Path(folder, f"run{place}") for place in range(number if apart else 1)]
+        ranks, own = (1, num_envs // number) if apart else (number, num_envs)
+        started = [_started(run, ranks, own, steps, overrides) for run in runs]
+        if apart and hasattr(os, "sched_setaffinity"):
+            for core, process in zip(sorted(os.sched_getaffinity(0)), started, strict=False):
+                os.sched_setaffinity(process.pid, [core])
+        for process in started:
+            _, errors = process.communicate()
+            if process.returncode:
+                last = (errors.strip().splitlines() or ["the training failed"])[-1]
+                raise ConfigError(last.removeprefix("navrl: error: "))
+        found = [_medians(run) for run in runs]
+    fps = sum(1e3 * own * steps / parts[0] for parts in found)
+    return Turn(fps, tuple(statistics.mean(column) for column in zip(*found, strict=True)))
 
 
-def _table(turns: dict[int, list[Turn]], base: int) -> str:
+def _started(
+    run: Path, ranks: int, num_envs: int, steps: int, overrides: Sequence[str]
+) -> subprocess.Popen[str]:
+    frames = (_FIRST + _MEASURED) * num_envs * steps
+    words = [*overrides, *_QUIET, f"ranks={ranks}", f"num_envs={num_envs}"]
+    words += [f"total_frames={frames}", f"hydra.run.dir={run}"]
+    command = [sys.executable, "-m", "navrl.train", *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=pipe, text=True)
+
+
+def _medians(run: Path) -> list[float]:
+    rows = list(read_metrics(run / "metrics.jsonl"))[_FIRST:]
+    return [
+        1e3 * statistics.median(row.get(f"time/{part}", 0.0) for row in rows) for part in _PARTS
+    ]
+
+
+def _table(turns: dict[str, list[Turn]], base: str) -> str:
     lines = [
-        f"{'ranks':>5} {'frames/s':>10} {'ratio':>6}   " + " ".join(f"{p:>12}" for p in _PARTS)
+        f"{'ranks':>8} {'frames/s':>10} {'ratio':>6}   " + " ".join(f"{p:>12}" for p in _PARTS)
     ]
     first = [turn.fps for turn in turns[base]]
-    for number, found in turns.items():
+    for row, found in turns.items():
         fps = statistics.median(turn.fps for turn in found)
         # Turn by turn: a neighbour slows those of one turn alike.
         ratio = statistics.median(turn.fps / one for turn, one in zip(found, first, strict=True))
@@ -93,5 +123,5 @@ def _table(turns: dict[int, list[Turn]], base: int) -> str:
             statistics.median(column) for column in zip(*(t.parts_ms for t in found), strict=True)
         ]
         shown = " ".join(f"{part:>9.1f} ms" for part in parts)
-        lines.append(f"{number:>5} {fps:>10,.0f} {ratio:>6.2f}   {shown}")
+        lines.append(f"{row:>8} {fps:>10,.0f} {ratio:>6.2f}   {shown}")
     return "\n".join(lines) + "\n"

@@ -23,6 +23,7 @@ from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, show, take_words
 from navrl.config.compose import group_option
 from navrl.run.build import build_env
+from navrl.run.device import prepare_process
 from navrl.run.policies import SCRIPTED, build_policy, find_policy, opponent_name
 from navrl.storage.files import make_directory, write_atomically
 from navrl.storage.find import OUTPUTS, ZOO, is_shipped
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def replay(options: argparse.Namespace) -> None:
     """Play the episodes, and write the page and the other files."""
     take_words(options, _SETTINGS, positionals=1)
+    prepare_process(1)  # one episode: several threads take twice as long beside a training
     policy_name = options.positionals[0] if options.positionals else "latest"
     _check(options)
     config, state, label, choices = find_policy(

@@ -160,3 +160,20 @@ def test_wholes_have_the_floors_of_their_parts():
     assert found["iteration"] == Timing(10000.0, 13000.0, 6250.0)
     del spreads["floor of   gradient steps"]
     assert timings(spreads)["iteration"].floor_ms is None
+
+
+@pytest.mark.commands
+def test_whole_trainings_by_ranks_and_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = [*TINY, "num_envs=64", "agent.num_minibatches=2", "env.sim.tick_s=0.25"]
+    assert main([*words, "--ranks", "1,2", "--apart", "--repeats", "1"]) == 0
+    first, _, *rows = capsys.readouterr().out.splitlines()
+    assert first.startswith("combat with ppo: 64 envs in all x 4 steps")
+    found = {row[:8].strip(): row[8:].split() for row in rows}
+    assert set(found) == {"1", "2", "2 apart"}
+    for name, (fps, ratio, iteration_ms, *_) in found.items():
+        trainings, envs = (2, 32) if name == "2 apart" else (1, 64)
+        frames = trainings * envs * 4 / (1e-3 * float(iteration_ms))
+        assert float(fps.replace(",", "")) == pytest.approx(frames, rel=0.3)
+        assert float(ratio) > 0.0
+    assert not list(tmp_path.iterdir())  # runs are in a temporary folder
