@@ -69,6 +69,7 @@ def play(options: argparse.Namespace) -> int:
 def _combat_games(options: argparse.Namespace) -> Any:
     """Return fights, or raise one sentence about what is impossible."""
     from navrl.live.play.choice import Choice, check_pilot, configuration
+    from navrl.live.play.fight import CombatFight
     from navrl.live.play.games import CombatGames
 
     names = [check_pilot(name) for name in options.positionals or ["crank"]]
@@ -87,7 +88,10 @@ def _combat_games(options: argparse.Namespace) -> Any:
         named=[*names, wingman],
         seed=options.seed,
     )
-    configuration(first, options.overrides)
+    config = configuration(first, options.overrides)
+    CombatFight(
+        first, config, seed=options.seed
+    )  # or a sentence about a policy that cannot fly here
     return games
 
 

@@ -22,6 +22,7 @@ from navrl.config.checks import (
 from navrl.config.command import run_plain
 from navrl.config.command_line import Setting, command_parser, show, take_words
 from navrl.config.compose import group_option
+from navrl.live.play.again import RecordedActions, folder_of_game, read_game
 from navrl.run.build import build_env
 from navrl.run.device import prepare_process
 from navrl.run.policies import SCRIPTED, build_policy, find_policy, opponent_name
@@ -40,14 +41,15 @@ _LONGEST_NAME = 150  # characters for the setting; file systems allow 255 in all
 _LONGEST_TITLE = 100  # characters of a pilot or a setting
 _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+", re.ASCII)
 _IN_TITLE = ("opponent", "shield", "env")  # groups that name the file already
+# That of `navrl evaluate`, so that episode=17 is its 17th episode.
+_SEED = 1_000_003
 _POSITIONAL = (
     "POLICY",
-    "latest | best | a run directory | a checkpoint | zoo:<name> | scripted:<opponent or planner or random>; "
-    "default: latest",
+    "latest | best | a run directory | a checkpoint | zoo:<name> | scripted:<opponent or planner or random>, "
+    "or a game of navrl play, outputs/play/<game>; default: latest",
 )
 _SETTINGS = {
-    # The default seed is that of `navrl evaluate`, so that episode=17 is its 17th episode.
-    "seed": Setting(1_000_003, "of the episodes; default: 1000003"),
+    "seed": Setting(_SEED, f"of the episodes; default: {_SEED}"),
     "episode": Setting(0, "the number of the first episode of this seed; default: 0"),
 }
 _OVERRIDES = (
@@ -60,6 +62,7 @@ _EXAMPLES = """  navrl replay                                  the newest checkp
   navrl replay outputs/combat-ppo/<run> episode=17 --acmi --png --mp4
   navrl replay scripted:crank opponent=crank env.sim.ammunition=2
   navrl replay scripted:greedy env=navigation_compat shield=on --outcome collision
+  navrl replay outputs/play/<game>              a fight or flight of yours, as it was
   navrl replay scripted:random env=coverage     any world: its picture, if it has draw(), and its numbers"""
 
 
@@ -74,6 +77,10 @@ def replay(options: argparse.Namespace) -> None:
     prepare_process(1)  # one episode: several threads take twice as long beside a training
     policy_name = options.positionals[0] if options.positionals else "latest"
     _check(options)
+    folder = folder_of_game(Path(policy_name))
+    if folder is not None:
+        _replay_game(options, folder)
+        return
     config, state, label, choices = find_policy(
         policy_name, device="cpu", overrides=_with_env(policy_name, options.overrides)
     )
@@ -95,6 +102,22 @@ def replay(options: argparse.Namespace) -> None:
         state, label, short, options.seed, options.episode + index
     )
     _write(options, played, index, path)
+
+
+def _replay_game(options: argparse.Namespace, folder: Path) -> None:
+    """Fly a recorded game again, and write the page and the other files."""
+    if options.outcome is not None or (options.seed, options.episode) != (_SEED, 0):
+        raise ConfigError(
+            f"{folder} is one recorded game; expected no --outcome, seed= and episode=; leave them out"
+        )
+    game = read_game(folder, options.overrides)
+    kind = _replay_of(options, game.config)
+    options.seed = game.seed
+    env = build_env(game.config, num_envs=1, seed=game.seed, compile_mode="off")
+    names = (game.pilot, game.opponent or str(game.config.env.name))
+    pilot, setting = (printable(text)[:_LONGEST_TITLE] for text in names)
+    played = kind(env, RecordedActions(game, env), first=0, pilot=pilot, setting=setting)
+    _write(options, played, 0, options.output or folder / "replay.html")
 
 
 def _write(options: argparse.Namespace, played: Replay, index: int, path: Path) -> None:

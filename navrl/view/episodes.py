@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, set_exploration_type, step_mdp
 
-Act = Callable[[TensorDictBase], TensorDictBase]
+Act = Callable[[TensorDictBase], TensorDictBase | None]  # None: there are no more actions
 _PROGRESS_EVERY_S = 5.0
 
 
@@ -27,7 +27,10 @@ def first_episodes(env: Any, policy: Act) -> Iterator[tuple[TensorDictBase, Tens
     yield tensordict, running
     while bool(running.any()):
         with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
-            stepped = env.step(policy(tensordict))
+            acted = policy(tensordict)
+            if acted is None:
+                return
+            stepped = env.step(acted)
         yield stepped, running
         running = running & ~stepped.get(("next", "done")).squeeze(-1).cpu()
         tensordict = step_mdp(stepped)

@@ -126,7 +126,8 @@ def own_pilot(choice: Choice, params: CombatParams) -> Pilot | None:
         return None
     pilot: Pilot = build(_option(name))
     if isinstance(pilot, Frozen):
-        install_policy(pilot, params, torch.device("cpu"), compile_mode="off", option="wingman")
+        option = "wingman" if choice.own is None else "own pilot"
+        install_policy(pilot, params, torch.device("cpu"), compile_mode="off", option=option)
     return Paced(pilot=pilot, decision_s=DIFFICULTIES[choice.difficulty].decision_s)
 
 

@@ -4,7 +4,7 @@ outputs/play/<date>-<time>-<opponent>/
   fight.json       who flew, the seed, the result and the score
   config.json      the configuration; with seed and actions the fight is flown again, bit for bit
   rollouts/        one file, as `navrl rollouts` reads it
-  replay.html      written when it is first asked for
+  replay.html      written when it is first asked for, by the page or by `navrl replay <folder>`
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import torch
 from tensordict import TensorDictBase
-from torch import Tensor
-from torchrl.envs.utils import ExplorationType, set_exploration_type, step_mdp
 
-from navrl.config.compose import from_json, to_json
+from navrl.config.compose import to_json
 from navrl.live.play.choice import pilot_label
 from navrl.live.play.fight import PLAYER, CombatFight
-from navrl.run.build import build_env
 from navrl.selfplay.payoff import Payoff
 from navrl.selfplay.ratings import START, bradley_terry
 from navrl.storage.files import make_directory, read_json, write_atomically
@@ -38,7 +34,7 @@ from navrl.view.spacetime import spacetime_graph
 
 FOLDER = OUTPUTS / "play"
 LEAVING_LOSES_S = 10.0  # of game time; who leaves a fight later than that has lost it
-_FILE, _CONFIG = "fight.json", "config.json"
+FILE, CONFIG = "fight.json", "config.json"
 _MOST_KEPT = 8  # games whose replay can be asked for
 _MOST_FIGHTS = 5000  # that ratings are made of, the newest
 _NOT_IN_NAMES = re.compile(r"[^\w-]+", re.ASCII)
@@ -127,8 +123,8 @@ def save(name: str, rollout: TensorDictBase, config: Any, facts: Mapping[str, An
         directory=folder / "rollouts", save_every=1, keep_last=None, drop=(), compress=False
     )
     store.save(rollout, iteration=1)
-    write_atomically(folder / _CONFIG, json_text(to_json(config), indent=1))
-    write_atomically(folder / _FILE, json_text(dict(facts), indent=1))
+    write_atomically(folder / CONFIG, json_text(to_json(config), indent=1))
+    write_atomically(folder / FILE, json_text(dict(facts), indent=1))
     return folder
 
 
@@ -171,19 +167,6 @@ def write_replay(folder: Path, fight: CombatFight, recorded: Recording) -> Path:
     )
     write_atomically(folder / "replay.html", text)
     return folder / "replay.html"
-
-
-def flown_again(config: Mapping[str, Any], seed: int, actions: Tensor) -> TensorDictBase:
-    """Return the rollout (1, T) of these actions (1, T, ...) in the env of a recorded fight."""
-    env = build_env(from_json(config), num_envs=1, seed=seed, compile_mode="off")
-    rows, latest = [], env.reset()
-    for action in actions.unbind(1):
-        latest.set(env.action_key, action)
-        with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
-            stepped = env.step(latest)
-        rows.append(stepped)
-        latest = step_mdp(stepped)
-    return torch.stack(rows, 1)
 
 
 # ---- ratings ---------------------------------------------------------------------------------------
@@ -234,7 +217,7 @@ def _results() -> Iterator[tuple[str, str, int]]:
         return
     for folder in sorted(FOLDER.iterdir(), reverse=True)[:_MOST_FIGHTS]:
         try:
-            found = read_json(folder / _FILE)
+            found = read_json(folder / FILE)
             pilot, opponent, result = (found[name] for name in ("pilot", "opponent", "result"))
         except (OSError, ValueError, LookupError, TypeError):
             continue

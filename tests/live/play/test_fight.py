@@ -6,13 +6,14 @@ import math
 import pytest
 import torch
 
+from navrl.commands import play
 from navrl.config.checks import ConfigError
 from navrl.live.play import games as games_module
 from navrl.live.play import record
 from navrl.live.play.choice import Choice, checked, configuration, menu
 from navrl.live.play.fight import CombatFight, stick_of
 from navrl.live.play.games import CombatGames
-from navrl.storage.rollouts import load_rollout, rollout_files
+from tests.live.play.recorded import flown_again, read_back
 
 NEAR = ("scenario.range_m=[5000,6000]",)  # fights of some seconds
 ROWS = ("x", "y", "heading", "speed", "rudder", "throttle", "alive", "rounds")
@@ -85,10 +86,8 @@ def test_a_recorded_fight_is_flown_again_bit_for_bit(flown, tmp_path, monkeypatc
     facts = json.loads((folder / "fight.json").read_text())
     assert (facts["pilot"], facts["opponent"], facts["seed"]) == ("ace", "crank", 3)
     assert facts["seconds"] == pytest.approx(game.recorded().times_s[-1], abs=0.01)
-    (file,) = rollout_files(folder / "rollouts")
-    stored = load_rollout(file)
-    config = json.loads((folder / "config.json").read_text())
-    again = record.flown_again(config, facts["seed"], stored["action"])
+    config, seed, stored = read_back(folder)
+    again = flown_again(config, seed, stored["action"])
     assert again.batch_size == stored.batch_size
     keys = list(stored.keys(True, True))
     assert ("next", "episode") in keys
@@ -97,7 +96,7 @@ def test_a_recorded_fight_is_flown_again_bit_for_bit(flown, tmp_path, monkeypatc
     # Its first second otherwise, and the fight is another one.
     actions = stored["action"][:, :30].clone()
     actions[:, :20, 0] = 1.0
-    other = record.flown_again(config, facts["seed"], actions)
+    other = flown_again(config, seed, actions)
     assert not torch.equal(other["observation", "ego"], stored["observation", "ego"][:, :30])
 
 
@@ -183,6 +182,21 @@ def test_what_the_game_decides_is_refused(word):
 def test_another_world_is_refused():
     with pytest.raises(ConfigError):
         configuration(Choice("crank"), ["env=coverage"])
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["zoo:navigation"], "opponent.checkpoint = zoo:navigation"),
+        (["zoo:coverage", "crank", "--watch"], "own pilot = zoo:coverage"),
+        (["crank", "team_size=2", "wingman=zoo:relay"], "wingman = zoo:relay"),
+    ],
+)
+def test_a_pilot_of_another_world_is_refused_on_the_command_line(words, named, capsys):
+    assert play.main(words) == 2
+    printed = capsys.readouterr().err
+    assert f"{named}: it is a run of env=" in printed
+    assert printed.count("\n") == 1
 
 
 # ---- scores and ratings ----------------------------------------------------------------------------

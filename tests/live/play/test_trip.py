@@ -9,7 +9,7 @@ import torch
 from navrl.config.checks import ConfigError
 from navrl.live.play import record
 from navrl.live.play.trip import DroneGames, configuration
-from navrl.storage.rollouts import load_rollout, rollout_files
+from tests.live.play.recorded import flown_again, read_back
 
 # One world; the limit of the speed is 2 m/s.
 SHORT = ("world.count=1", "env.sim.time_limit_s=2")
@@ -52,14 +52,11 @@ def test_a_flight_is_recorded_and_flown_again_bit_for_bit(games, tmp_path, monke
     assert frame["t"] == pytest.approx(tick * 0.05)
     result = game.close()
     folder = tmp_path / result["folder"]
-    facts, config = (
-        json.loads((folder / f"{name}.json").read_text()) for name in ("fight", "config")
-    )
+    facts = json.loads((folder / "fight.json").read_text())
     assert facts["pilot"] == "ace"
-    (file,) = rollout_files(folder / "rollouts")
-    stored = load_rollout(file)
+    config, seed, stored = read_back(folder)
     assert stored.batch_size == (1, tick)
-    again = record.flown_again(config, facts["seed"], stored["action"])
+    again = flown_again(config, seed, stored["action"])
     for key in stored.keys(True, True):
         assert torch.equal(again[key], stored[key]), key
     assert "a flight of yours" in games.replays.path(folder.name).read_text()
