@@ -33,11 +33,11 @@ _STYLE = {
     },  # fonts that journals take; the same names every time
 }
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-_MOST_BAND = 0.5  # as on the page: an interval may add this share of the range of the lines
-_FROM_ZERO = (
-    0.35  # and so is this: an axis begins at 0 if its values begin below this share of them
-)
-_ROOM = 0.05
+# The rule of the axes of the page, navrl/view/page/chart_axis.js; a test compares both.
+_MOST_BAND = 0.5  # an interval may add this share of the range of the lines to either end
+_FROM_ZERO = 0.35  # an axis begins at 0 if its lowest value is below this share of its highest
+_FLAT = 1e-9  # of a value: less than that is rounding
+_BELOW, _ABOVE = 0.05, 0.06  # room, of the range
 _LONGEST_NAME = 100
 _MOST_IN_LEGEND = 12
 
@@ -142,7 +142,7 @@ def _draw_parts(axes: Any, chart: Mapping[str, Any], x: np.ndarray, tones: Seque
     axes.stackplot(x, parts, colors=colours, labels=labels, alpha=0.85, linewidth=0)
     first = chart["settled"]
     rest = whole[first:] if np.any(whole[first:]) else whole
-    axes.set_ylim(0, 1 if chart["kind"] == "stack" else rest.max() * (1 + _ROOM))
+    axes.set_ylim(0, 1 if chart["kind"] == "stack" else rest.max() * (1 + _ABOVE))
 
 
 def _limits(chart: Mapping[str, Any]) -> tuple[float, float, float | None]:
@@ -150,22 +150,32 @@ def _limits(chart: Mapping[str, Any]) -> tuple[float, float, float | None]:
     lines, first = chart["lines"], chart["settled"]
     curves = [each for line in lines for each in (line["mean"], *line.get("each", []))]
     every = np.array(curves, dtype=float)
-    kept = every[:, first:]
-    low, high = float(np.nanmin(kept)), float(np.nanmax(kept))
-    far = every[np.isfinite(every) & ((every < low) | (every > high))]
-    most = _MOST_BAND * ((high - low) or abs(high) or 1.0)
+    all_known, kept = _known(every), _known(every[:, first:])
+    kept = kept if kept.size else all_known
     ends = [line[end][first:] for line in lines if "low" in line for end in ("low", "high")]
-    known = np.array([value for end in ends for value in end if value is not None], dtype=float)
-    if known.size:
-        low = max(low - most, min(low, float(known.min())))
-        high = min(high + most, max(high, float(known.max())))
-    room = _ROOM * ((high - low) or abs(high) or 1.0)
-    zero = np.nanmin(every) >= 0 and low < _FROM_ZERO * high
-    return (
-        0.0 if zero else low - room,
-        high + room,
-        float(far[np.abs(far).argmax()]) if far.size else None,
-    )
+    low, high = around(kept, _known(np.array(ends, dtype=float)))
+    far = all_known[
+        (all_known < kept.min(initial=np.inf)) | (all_known > kept.max(initial=-np.inf))
+    ]
+    return low, high, float(far[np.abs(far).argmax()]) if far.size else None
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return values[np.isfinite(values)]
+
+
+def around(values: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
+    """Return the bounds of an axis of these values with some room; intervals add up to a limit."""
+    if not values.size:
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    most = _MOST_BAND * ((high - low) or abs(high) or 1.0)
+    low = max(low - most, min(low, float(ends.min(initial=np.inf))))
+    high = min(high + most, max(high, float(ends.max(initial=-np.inf))))
+    size = max(abs(low), abs(high))
+    room = high - low if high - low > _FLAT * size else size or 1.0
+    zero = float(values.min()) >= 0 and low < _FROM_ZERO * high
+    return 0.0 if zero else low - _BELOW * room, high + _ABOVE * room
 
 
 def _tones() -> list[str]:

@@ -7,49 +7,11 @@ import pytest
 
 from navrl.run.lock import RunLock
 from tests.browser.conftest import DESKTOP, PHONE, Opened
+from tests.browser.contrast import TOO_PALE
 from tests.live.serving import watching
 from tests.runs import row, write_run
 
 pytestmark = pytest.mark.browser
-
-# The lowest contrast of any text that can be seen, after WCAG 2: {ratio, text} of what falls below AA.
-CONTRAST = """() => {
-  const channel = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
-  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-  const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const parsed = (text) => {  // any CSS colour, as red, green, blue and opacity
-    pen.clearRect(0, 0, 1, 1);
-    pen.fillStyle = text;
-    pen.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
-  };
-  const over = ([r, g, b, a], under) => [r, g, b].map((c, at) => c * a + under[at] * (1 - a));
-  const below = (node) => {
-    const layers = [];
-    for (let at = node; at; at = at.parentElement) layers.push(parsed(getComputedStyle(at).backgroundColor));
-    return layers.reverse().reduce((under, layer) => over(layer, under), [255, 255, 255]);
-  };
-  const found = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-    const style = getComputedStyle(node);
-    if (!own || !node.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true })) continue;
-    if (node.matches("option, script, style, .unseen, :disabled")) continue;
-    let opacity = 1;
-    for (let at = node; at; at = at.parentElement) opacity *= Number(getComputedStyle(at).opacity);
-    const background = below(node);
-    const [r, g, b, a] = parsed(node.ownerSVGElement ? style.fill : style.color);
-    const front = over([r, g, b, a * opacity], background);
-    const [x, y] = [light(front), light(background)].sort((p, q) => q - p);
-    const ratio = (x + 0.05) / (y + 0.05);
-    const size = parseFloat(style.fontSize);
-    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
-    const name = `${node.tagName}.${node.className.baseVal ?? node.className}`;
-    if (ratio < (large ? 3 : 4.5)) found.push(`${ratio} ${name} ${node.textContent.slice(0, 30)}`);
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +78,14 @@ def test_lists_and_runs_fit_and_can_be_read(visit, phone, scheme):
         assert text in states
     assert "ValueError: <b>no</b> such map" in view.page.locator("#all-runs").inner_text()
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert view.page.evaluate(CONTRAST) == []
+    assert view.page.evaluate(TOO_PALE) == []
     open_run(view, "trains")
     view.page.evaluate(
         "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
     )
     view.settle()
     assert view.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert view.page.evaluate(CONTRAST) == []
+    assert view.page.evaluate(TOO_PALE) == []
 
 
 def test_a_row_is_on_the_page_within_a_second(visit, folder):
