@@ -40,7 +40,7 @@ def write_population(plan: Plan, population: Population) -> str:
     write_atomically(plan.folder / _PAGE, page(POPULATION, page_data(plan, generations, line)))
     wrote = f"wrote {plan.folder / _PAGE}\n"
     if best is None:
-        return f"no generation is complete yet\n{wrote}"
+        return f"{_unknown(plan, len(whole))}\n{wrote}"
     lines = [
         f"\n{plan.name}: {len(whole)} of {plan.generations} generations of {plan.options.population} members",
         f"best: member {best.number}, {plan.objective} {shown(best.score)}; its line and its options:",
@@ -49,6 +49,17 @@ def write_population(plan: Plan, population: Population) -> str:
         *(f"  {command}" for command in commands(plan, best)),
     ]
     return "\n".join([*lines, wrote])
+
+
+def _unknown(plan: Plan, complete: int) -> str:
+    """Return why there is no best member."""
+    if not complete:
+        return "no generation is complete yet"
+    return (
+        f"no member of generation {complete} has a score: nothing was evaluated, and no episode "
+        f"that counts ended within a generation of {count(plan.interval)} frames; leave "
+        "eval_opponents=[] out, or set a longer --interval"
+    )
 
 
 def best_of(members: Sequence[Member]) -> Member | None:

@@ -1,6 +1,7 @@
 """A population: who takes over from whom, how options change, and what a kill in mid-generation costs."""
 
 import json
+import math
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -213,6 +214,19 @@ def test_a_population_trains_through_its_generations(tmp_path, monkeypatch, caps
     again = Population(made)
     assert again.over()
     assert again.next() is None
+
+
+def test_a_population_without_scores_says_why(tmp_path, monkeypatch):
+    made = population(tmp_path)
+    trainings(monkeypatch, lambda *_: math.nan)  # no evaluation, and no episode that has ended
+    state = Population(made)
+    assert write_population(made, state).startswith("no generation is complete yet\n")
+    work_on(made, state)
+    assert write_population(made, state).startswith(
+        "no member of generation 3 has a score: nothing was evaluated, and no episode that counts "
+        "ended within a generation of 333 frames; leave eval_opponents=[] out, or set a longer "
+        "--interval\n"
+    )
 
 
 def test_a_kill_in_mid_generation_costs_only_the_training_under_way(tmp_path, monkeypatch):
