@@ -1,27 +1,39 @@
 """The page of `navrl play` in a real browser, with the server and the simulator behind it."""
 
+import json
+
 import pytest
+import torch
 
 from tests.browser.conftest import DESKTOP, PHONE, Opened
+from tests.browser.contrast import TOO_PALE
 from tests.browser.playing import HUNTER, served
+from tests.live.play.recorded import flown_again, read_back
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    with served(tmp_path_factory.mktemp("play"), "scenario.range_m=[9000,10000]") as found:
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("play")
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with served(folder, "scenario.range_m=[9000,10000]") as found:
         yield found
 
 
 @pytest.fixture
 def visit(chromium, address):
-    """visit(phone=False, **choice) -> a page on which the fight of this choice goes on."""
+    """visit(phone=False, **choice) -> a page on which the fight of this choice goes on, or its menu."""
     opened = []
 
-    def open_one(*, phone=False, **choice):
+    def open_one(*, phone=False, begins=True, **choice):
         opened.append(Opened(chromium, address, PHONE if phone else DESKTOP))
         page = opened[-1]
+        if not begins:
+            return page
         for name, value in choice.items():
             page.page.select_option(f"select[name={name}]", value)
         page.page.click("#begin")
@@ -44,14 +56,29 @@ def test_both_pictures_move(visit, phone):
         assert colours > 50
         page.wait_for(f"play.fight.duration > {page.page.evaluate('play.fight.duration') + 0.6}")
         assert page.pixels(canvas)[1] != before
+    fits(page)
+    assert page.page.evaluate(TOO_PALE) == []
+    page.press("?")
+    fits(page)
+    assert page.page.evaluate(TOO_PALE) == []
+
+
+BESIDE = """[...document.querySelectorAll("button, output, small, select, td, dialog[open]")].filter(
+  (each) => each.getBoundingClientRect().right > window.innerWidth + 1).map((each) => each.outerHTML)"""
+
+
+def fits(page):
+    """Assert that nothing lies beside the screen and nothing is cut off in a dialog."""
     width = page.page.viewport_size["width"]
     assert page.page.evaluate("window.innerWidth") == width, (
         "a phone zooms out for what lies beside"
     )
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-    beside = """[...document.querySelectorAll("button, output, small, select")].filter(
-      (each) => each.getBoundingClientRect().right > window.innerWidth + 1).map((each) => each.id)"""
-    assert page.page.evaluate(beside) == []
+    assert page.page.evaluate(BESIDE) == []
+    across = (
+        "[...document.querySelectorAll('dialog[open]')].map((d) => d.scrollWidth - d.clientWidth)"
+    )
+    assert set(page.page.evaluate(across)) <= {0}
 
 
 def test_the_keyboard_steers_the_simulator(visit):
@@ -90,13 +117,14 @@ def test_pause_speed_and_again(visit):
     assert "turn gently" in page.page.inner_text("#keys")
 
 
-def test_the_hunter_wins_against_straight_and_the_record_says_so(visit):
+def test_the_hunter_wins_against_straight_and_the_record_says_so(visit, folder):
     page = visit(opponent="straight")
     page.page.evaluate("play.setSpeed(4)")
     page.page.evaluate(HUNTER)
     page.wait_for("document.getElementById('over').open", 120)
     assert page.page.inner_text("#verdict") == "You win"
     assert "straight" in page.page.inner_text("#ratings")
+    assert page.page.evaluate(TOO_PALE) == []
     result = page.page.inner_text("#kept").removeprefix("recorded in ")
     with page.context.expect_page() as opening:
         page.page.click("#replay")
@@ -104,6 +132,51 @@ def test_the_hunter_wins_against_straight_and_the_record_says_so(visit):
     replay.wait_for_selector("#scrub", timeout=60_000)
     assert "Red wins" in replay.inner_text("#outcome")
     assert result.startswith("outputs/play/")
+    # What the browser's keys have flown is flown again from the recorded actions, to the last bit.
+    config, seed, stored = read_back(folder / result)
+    again = flown_again(config, seed, stored["action"])
+    for key in stored.keys(True, True):
+        assert torch.equal(again[key], stored[key]), key
+    assert stored["next", "terminated"].flatten().nonzero().tolist() == [[stored.shape[1] - 1]]
+
+
+def test_the_table_at_the_end_fits_a_phone(visit, folder):
+    for number in range(6):
+        other = folder / f"outputs/play/2020-{number}"
+        other.mkdir(parents=True, exist_ok=True)
+        facts = {"pilot": "ace", "opponent": f"2 x combat-scripts-{number} (normal)", "result": -1}
+        (other / "fight.json").write_text(json.dumps(facts))
+    page = visit(phone=True, opponent="straight")
+    page.page.evaluate("play.setSpeed(4)")
+    page.page.evaluate(HUNTER)
+    page.wait_for("document.getElementById('over').open", 120)
+    assert page.page.locator("#ratings tbody tr").count() == 6, "the newest"
+    fits(page)
+    assert page.page.evaluate(TOO_PALE) == []
+
+
+def test_keys_alone_choose_fly_pause_and_choose_again(visit):
+    page = visit(begins=False)
+    keys = page.page.keyboard
+    keys.type("str")  # the first choice has the focus
+    for _ in range(8):
+        if page.page.evaluate("document.activeElement.id") == "begin":
+            break
+        keys.press("Tab")
+    keys.press("Enter")
+    page.wait_for("play.fight !== null && play.fight.duration > 0.2")
+    assert "straight" in page.page.inner_text("#title")
+    keys.down("a")
+    page.wait_for("play.fight.aircraft[0].rudder.at(-1) === 1")
+    keys.up("a")
+    page.press("p")
+    assert page.page.inner_text("#outcome") == "paused"
+    page.press("p", "Escape")
+    assert page.page.evaluate("element('menu').open && document.activeElement.matches('select')")
+    page.press("Escape")
+    assert not page.page.evaluate("element('menu').open")
+    page.press("Tab", "Tab")
+    assert page.page.evaluate("document.activeElement.matches('button:focus-visible')")
 
 
 def test_flying_straight_loses_against_the_league_policy(visit):
@@ -111,6 +184,8 @@ def test_flying_straight_loses_against_the_league_policy(visit):
     page.page.evaluate("play.setSpeed(4)")
     page.wait_for("document.getElementById('over').open", 120)
     assert page.page.inner_text("#verdict") == "You are shot down"
+    page.press("Enter")  # Again has the focus
+    page.wait_for("play.fight.duration > 0.2 && !element('over').open && !play.isOver")
 
 
 def test_fingers_steer_on_a_phone(visit):

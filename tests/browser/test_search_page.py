@@ -1,9 +1,14 @@
-"""The page of a search in a real browser: plots are drawn, a pointer names a trial, nothing is too wide."""
+"""The pages of a search and a population: plots are drawn, a pointer names a point, nothing is too wide."""
 
 import pytest
 
+from navrl.tune.evolution import first_generation, line_of, next_generation
+from navrl.tune.population_report import best_of, page_data
 from navrl.tune.report import write_results
 from navrl.tune.search import Search
+from navrl.view.html import POPULATION
+from navrl.view.html import page as page_of
+from tests.browser.contrast import TOO_PALE
 from tests.tune.studies import FRAMES, plan
 
 pytestmark = pytest.mark.browser
@@ -43,3 +48,41 @@ def test_a_pointer_names_the_trial(show, search_page):
     page = show(search_page).page
     page.locator("figure.card").first.locator("circle.trial").nth(2).hover()
     assert page.inner_text("#tooltip").startswith("trial 2, complete\nwin 0.6, 12 CPU s")
+
+
+@pytest.fixture(scope="module")
+def population_page(tmp_path_factory):
+    """Three generations of four members, of which the last one is the best; one failed."""
+    folder = tmp_path_factory.mktemp("populations") / "bred"
+    made = plan(folder, population=4)._replace(interval=FRAMES // 3)
+    members, generations = first_generation(made.space, 4, 7), []
+    for generation in (1, 2, 3):
+        scored = [
+            each._replace(ended=True, score=0.2 * generation + 0.05 * each.number)
+            for each in members
+        ]
+        if generation == 3:
+            scored[0] = scored[0]._replace(score=None, fault="ValueError: <b>not</b> finite")
+        generations.append(scored)
+        members = next_generation(made.space, scored, generation + 1, 7)
+    line = line_of(generations, best_of(generations[-1]).number)
+    file = folder / "report.html"
+    file.write_text(page_of(POPULATION, page_data(made, generations, line)), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("phone", [False, True])
+def test_every_member_of_a_population_is_drawn(show, population_page, phone):
+    opened = show(population_page, phone=phone)
+    page = opened.page
+    assert page.inner_text("#outcome") == "win 0.750"  # 0.2 x 3 + 0.05 x 3
+    cards = page.locator("figure.card")
+    assert [cards.nth(at).locator("circle.trial").count() for at in range(3)] == [11, 12, 12]
+    assert page.locator("table.runs").last.locator("tbody tr").count() == 12
+    assert "ValueError: <b>not</b> finite" in page.inner_text("#report")
+    cards.first.locator("circle.trial").last.hover()
+    assert page.inner_text("#tooltip").startswith("generation 3, member 3: ")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        assert page.evaluate(TOO_PALE) == []
