@@ -39,3 +39,11 @@ TOO_PALE = """() => {
   }
   return found;
 }"""
+
+
+def readable(page):
+    """Whether everything can be read in both themes; else what cannot is the error."""
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        assert page.evaluate(TOO_PALE) == [], theme
+    return True

@@ -5,6 +5,7 @@ import pytest
 from navrl.selfplay.payoff import Payoff
 from navrl.view.gallery import Entry, Gallery, Page
 from navrl.view.matrix import svg
+from tests.browser.contrast import readable
 
 pytestmark = pytest.mark.browser
 
@@ -34,7 +35,8 @@ def test_every_entry_is_shown_within_the_width(show, index, phone):
     assert page.locator(".entry path.mean[d^='M']").count() == 1
     # Each of three against three has a cell, and the scale eleven; the paper is one more.
     assert page.locator(".league svg rect").count() == 9 + 11 + 1
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    assert readable(page)
 
 
 def test_keys_alone_lead_to_a_replay(show, index):

@@ -55,7 +55,7 @@ def test_everything_is_drawn_within_the_width(show, report, phone):
     for index in range(seen.count()):
         paths = seen.nth(index).locator("path[d^='M']")
         assert paths.count() >= 1, seen.nth(index).inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
     page.click("summary")
     opened.settle()
     assert card(page, "loss/policy").locator("path.mean[d^='M']").count() == 2

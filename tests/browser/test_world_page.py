@@ -5,6 +5,7 @@ import math
 import pytest
 
 from navrl.view.world_page import world_page
+from tests.browser.contrast import readable
 from tests.view.worlds import RADIUS, STEPS, episode, place
 
 pytestmark = pytest.mark.browser
@@ -41,7 +42,9 @@ def test_both_themes_show_something_at_every_size(watch, phone):
         colours.append(replay.page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert colours == ["rgb(12, 17, 23)", "rgb(246, 248, 250)"]
     assert replay.page.evaluate("THEME.text") == "#17212c"
-    assert replay.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page = replay.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    assert readable(page)
     assert replay.page.inner_text("#signs") == "goal"
 
 

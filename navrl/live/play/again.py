@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict, TensorDictBase
 
 from navrl.config.checks import ConfigError, require_whole
@@ -27,7 +26,7 @@ class RecordedGame(NamedTuple):
     """A game of `navrl play` on disk."""
 
     folder: Path
-    config: DictConfig
+    config: Any
     seed: int
     steps: TensorDict  # (1, T): what the player's side saw and did
     pilot: str
@@ -45,18 +44,16 @@ def read_game(folder: Path, overrides: Sequence[str]) -> RecordedGame:
     try:
         facts, stored = read_json(folder / FILE), read_json(folder / CONFIG)
         seed, (pilot, opponent) = facts["seed"], _names(facts)
-        config = from_json(stored)
+        world, config = stored["env"]["_target_"], from_json({**stored, "device": "cpu"})
         (file,) = rollout_files(folder / "rollouts")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{folder} cannot be read ({error}); expected a game that navrl play has recorded; name another"
         ) from error
     require_whole(f"seed in {folder / FILE}", seed, least=0)
-    if OmegaConf.select(config, "env._target_") not in _WORLDS:
+    if world not in _WORLDS:
         raise ConfigError(f"{folder} holds no fight and no flight of a drone; name another game")
     _check_files(config, overrides)
-    with open_dict(config):
-        config.device = "cpu"
     return RecordedGame(folder, config, seed, load_rollout(file), pilot, opponent)
 
 
@@ -69,7 +66,7 @@ def _names(facts: Mapping[str, Any]) -> tuple[str, str | None]:
     return str(flew), pilot_label(choice["opponent"])
 
 
-def _check_files(config: DictConfig, overrides: Sequence[str]) -> None:
+def _check_files(config: Any, overrides: Sequence[str]) -> None:
     """Raise ConfigError unless the overrides name exactly files and plugins of the stored configuration."""
     allow_plugins(overrides)
     keys = {KEY, *files_read(config).values()}

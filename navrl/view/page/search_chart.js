@@ -17,7 +17,7 @@ function begun(page) {
 
 /** A colour that lets through what is below it. */
 function fainter(colour) {
-  return `color-mix(in srgb, ${colour} 55%, transparent)`;
+  return `color-mix(in srgb, ${colour} 85%, transparent)`;
 }
 
 /** A line through points [x, y]. */
