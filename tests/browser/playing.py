@@ -41,6 +41,24 @@ HUNTER = """() => {
 }"""
 
 
+BESIDE = """[...document.querySelectorAll("button, output, small, select, td, dialog[open]")].filter(
+  (each) => each.getBoundingClientRect().right > window.innerWidth + 1).map((each) => each.outerHTML)"""
+
+
+def fits(page):
+    """Assert that nothing lies beside the screen and nothing is cut off in a dialog."""
+    width = page.page.viewport_size["width"]
+    assert page.page.evaluate("window.innerWidth") == width, (
+        "a phone zooms out for what lies beside"
+    )
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.page.evaluate(BESIDE) == []
+    across = (
+        "[...document.querySelectorAll('dialog[open]')].map((d) => d.scrollWidth - d.clientWidth)"
+    )
+    assert set(page.page.evaluate(across)) <= {0}
+
+
 @contextlib.contextmanager
 def served(folder, *overrides, seed=1, drone=False):
     """The address of a server whose games are recorded in `folder`."""

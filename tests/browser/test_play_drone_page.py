@@ -3,7 +3,8 @@
 import pytest
 
 from tests.browser.conftest import DESKTOP, PHONE, Opened
-from tests.browser.playing import served
+from tests.browser.contrast import TOO_PALE
+from tests.browser.playing import fits, served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -18,11 +19,13 @@ def address(tmp_path_factory):
 @pytest.mark.parametrize("settings", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_flight_by_keyboard_with_its_lidar(chromium, address, settings):
     page = Opened(chromium, address, settings)
-    page.page.click("#begin")
+    fits(page)
+    page.page.keyboard.press("Enter")  # the button has the focus
     page.wait_for("play.trip !== null && play.trip.latest > 0.2", 60)
     for canvas in ("top-view", "graph-view"):
         assert page.pixels(canvas)[0] > 50
-    assert page.page.evaluate("window.innerWidth") == settings["viewport"]["width"]
+    fits(page)
+    assert page.page.evaluate(TOO_PALE) == []
     assert page.page.evaluate("beamEnds(play.trip, play.trip.at(0.2), 'nearest').length") == 36
     for key, velocity in (("d", "vx"), ("w", "vy"), ("r", "vz")):
         page.page.keyboard.down(key)
@@ -32,6 +35,8 @@ def test_a_flight_by_keyboard_with_its_lidar(chromium, address, settings):
             break
     page.wait_for("document.getElementById('over').open", 60)
     assert page.page.inner_text("#verdict")
+    fits(page)
+    assert page.page.evaluate(TOO_PALE) == []
     assert page.page.inner_text("#kept").startswith("recorded in outputs/play/")
     page.context.close()
     assert page.problems == []

@@ -7,7 +7,7 @@ import torch
 
 from tests.browser.conftest import DESKTOP, PHONE, Opened
 from tests.browser.contrast import TOO_PALE
-from tests.browser.playing import HUNTER, served
+from tests.browser.playing import HUNTER, fits, served
 from tests.live.play.recorded import flown_again, read_back
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -61,24 +61,6 @@ def test_both_pictures_move(visit, phone):
     page.press("?")
     fits(page)
     assert page.page.evaluate(TOO_PALE) == []
-
-
-BESIDE = """[...document.querySelectorAll("button, output, small, select, td, dialog[open]")].filter(
-  (each) => each.getBoundingClientRect().right > window.innerWidth + 1).map((each) => each.outerHTML)"""
-
-
-def fits(page):
-    """Assert that nothing lies beside the screen and nothing is cut off in a dialog."""
-    width = page.page.viewport_size["width"]
-    assert page.page.evaluate("window.innerWidth") == width, (
-        "a phone zooms out for what lies beside"
-    )
-    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.page.evaluate(BESIDE) == []
-    across = (
-        "[...document.querySelectorAll('dialog[open]')].map((d) => d.scrollWidth - d.clientWidth)"
-    )
-    assert set(page.page.evaluate(across)) <= {0}
 
 
 def test_the_keyboard_steers_the_simulator(visit):

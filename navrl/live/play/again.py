@@ -44,7 +44,8 @@ def read_game(folder: Path, overrides: Sequence[str]) -> RecordedGame:
     try:
         facts, stored = read_json(folder / FILE), read_json(folder / CONFIG)
         seed, (pilot, opponent) = facts["seed"], _names(facts)
-        world, config = stored["env"]["_target_"], from_json({**stored, "device": "cpu"})
+        world, _ = (stored["env"][name] for name in ("_target_", "name"))
+        config = from_json({"plugins": [], **stored, "device": "cpu"})
         (file,) = rollout_files(folder / "rollouts")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(
