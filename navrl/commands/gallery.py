@@ -165,7 +165,9 @@ def _replays(name: str, options: argparse.Namespace) -> _Replays:
 def _pages(played: Any, seed: int) -> Iterator[Page]:
     for kind, index in played.highlights().items():
         text = played.page(index, seed=f"seed {seed}", episode=f"episode {index}")
-        yield Page(f"{kind.replace(' ', '-')}.html", text, kind, plain(played.outcome(index)))
+        others = f", and all {len(played.endings)} episodes" if played.shows_all else ""
+        shown = f"{played.outcome(index)}{others}"
+        yield Page(f"{kind.replace(' ', '-')}.html", text, kind, plain(shown))
 
 
 def _league(place: Path) -> str | None:

@@ -39,6 +39,14 @@ def test_a_policy_that_comes_along_and_a_run_without_checkpoints(run, tmp_path):
         assert not re.search(r"https?://", text.replace("http://www.w3.org/2000/svg", ""))
 
 
+@pytest.mark.commands
+def test_a_page_of_navigation_says_that_it_holds_all_episodes(run, tmp_path):
+    code, printed = run(main, "zoo:navigation", "num_episodes=2")
+    assert code == 0, printed.err
+    (link,) = entries(tmp_path / "gallery")[0]["links"]
+    assert link["text"].endswith(", and all 2 episodes")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
