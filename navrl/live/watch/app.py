@@ -51,10 +51,11 @@ class Viewer:
 
     def change(self, change: Change) -> None:
         """Take note of changed runs."""
-        self.rows |= {row["id"]: row for row in change.rows}
-        self.gone |= {*change.gone}
-        self.due |= any(row["id"] in self.ids for row in change.rows)
-        if change.rows or change.gone:
+        rows = {row["id"]: row for row in change.rows}
+        self.rows |= rows
+        self.gone = (self.gone | {*change.gone}) - {*rows}  # a folder may be made again
+        self.due |= any(id in self.ids for id in (*rows, *change.gone))
+        if rows or change.gone:
             self.news.set()
 
     def look_at(self, ids: Sequence[str], *, follows: bool) -> None:
@@ -114,10 +115,10 @@ class Watch:
             with contextlib.suppress(KeyError, OSError):
                 (run,) = self.catalogue.get([id])
                 files = _checkpoints(run)
-                if files and run.state == "running":
-                    first = not self.flights.of(id)
+                known = {flight["file"] for flight in self.flights.of(id)}  # failed ones too
+                if files and run.state == "running" and files[0].name not in known:
                     self.flights.ask(id, files[0])
-                    if first and len(files) > 1:
+                    if not known and len(files) > 1:
                         self.flights.ask(id, files[-1])  # to compare with
 
     # ---- viewers ----
@@ -170,7 +171,8 @@ class Watch:
             started = time.monotonic()
             if viewer.whole:
                 viewer.whole, viewer.rows, viewer.gone = False, {}, set()
-                await socket.send_text(_json({"runs": self.catalogue.rows()}))
+                rows = await asyncio.to_thread(self.catalogue.rows)
+                await socket.send_text(_json({"runs": rows}))
             elif viewer.rows or viewer.gone:
                 message = {"changed": [*viewer.rows.values()], "gone": [*viewer.gone]}
                 viewer.rows, viewer.gone = {}, set()

@@ -91,7 +91,12 @@ class Flights:
                 flight = await self._queue.get()
                 flight.state = "recording"
                 self._changed(flight.run)
-                flight.reason = await self._record(flight)
+                try:
+                    flight.reason = await self._record(flight)
+                except OSError as error:  # no process can be started, or it has left no page
+                    flight.reason = printable(error)[:_LONGEST]
+                if flight.reason:
+                    self._file(flight).unlink(missing_ok=True)
                 flight.state = "failed" if flight.reason else "there"
                 self._forget_old(flight)
                 self._changed(flight.run)

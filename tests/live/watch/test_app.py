@@ -9,7 +9,7 @@ import pytest
 from navrl.commands.watch import main
 from navrl.live.guard import Guard
 from navrl.live.watch import flights as flights_module
-from navrl.live.watch.app import Viewer, application
+from navrl.live.watch.app import Viewer, Watch, application
 from navrl.live.watch.catalogue import Catalogue, Change
 from navrl.live.watch.flights import Flights
 from navrl.run.lock import RunLock
@@ -79,6 +79,16 @@ def test_a_viewer_who_reads_slowly_gets_the_newest_state_once():
     assert viewer.due
 
 
+def test_a_run_that_is_gone_shows_on_its_page_and_one_that_is_back_in_the_list():
+    viewer = Viewer()
+    viewer.look_at(["a"], follows=False)
+    viewer.due = False
+    viewer.change(Change([], ["a"]))
+    assert (viewer.due, viewer.gone) == (True, {"a"})
+    viewer.change(Change([{"id": "a"}], []))
+    assert (viewer.rows, viewer.gone) == ({"a": {"id": "a"}}, set())
+
+
 # ---- recordings ----
 
 
@@ -121,6 +131,45 @@ def test_a_recording_has_the_lowest_priority_and_is_made_once(tmp_path):
 def test_a_recording_that_fails_says_why(tmp_path):
     _, (fact,) = recorded(tmp_path, "echo 'navrl: error: no map' >&2; exit 2", "a")
     assert (fact["state"], fact["reason"]) == ("failed", "no map")
+
+
+def test_a_recording_that_leaves_no_page_is_not_the_end_of_all(tmp_path):
+    script = f'case "$*" in *first*) exit 0;; esac; {WRITE}'
+    pages, facts = recorded(tmp_path, script, "first.ckpt", "second.ckpt")
+    assert [fact["state"] for fact in facts] == ["failed", "there"]
+    assert "No such file" in facts[0]["reason"]
+    assert pages == [None, "<p>19\n"]
+
+
+def test_a_page_that_is_too_large_is_deleted(tmp_path, monkeypatch):
+    monkeypatch.setattr(flights_module, "_MOST_BYTES", 3)
+    folders = []
+    monkeypatch.setattr(
+        Flights, "_forget_old", lambda self, _: folders.append(os.listdir(self._folder))
+    )
+    _, (fact,) = recorded(tmp_path, WRITE, "a")
+    assert (fact["reason"], folders) == ("its page is too large", [[]])
+
+
+def test_a_checkpoint_whose_recording_failed_is_not_recorded_again_by_itself(run, tmp_path):
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints/step_000000001000.ckpt").write_bytes(b"")
+    (run / "status.json").write_text('{"state": "running"}')
+    watch = Watch([tmp_path / "outputs"], [])
+    with RunLock(run):
+        (row,) = watch.catalogue.scan().rows
+        viewer = Viewer()
+        viewer.look_at([row["id"]], follows=True)
+        watch.viewers.add(viewer)
+        watch._fly()
+        flight = watch.flights.ask(row["id"], run / "checkpoints/step_000000001000.ckpt")
+        flight.state = "failed"
+        watch._fly()
+        assert [each["id"] for each in watch.flights.of(row["id"])] == [flight.id]
+        (run / "checkpoints/step_000000002000.ckpt").write_bytes(b"")
+        watch._fly()
+        states = [each["state"] for each in watch.flights.of(row["id"])]
+        assert states == ["failed", "waiting"]
 
 
 def test_a_recording_that_takes_too_long_is_ended(tmp_path, monkeypatch):
