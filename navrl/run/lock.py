@@ -161,11 +161,12 @@ def is_held(path: Path, locks: Mapping[tuple[int, int], int]) -> bool:
     Some file systems, such as btrfs, name another device in that list: then the process has to be the one
     in the run's status.
     """
-    writer = read_status(path).get("pid")
     for place in (path, path / _LOCK_FILE):
         with contextlib.suppress(OSError):
             found = os.stat(place, follow_symlinks=False)
-            same = [key for key, pid in locks.items() if key[1] == found.st_ino and pid == writer]
-            if (found.st_dev, found.st_ino) in locks or same:
+            holders = [pid for (_, inode), pid in locks.items() if inode == found.st_ino]
+            if holders and (
+                (found.st_dev, found.st_ino) in locks or read_status(path).get("pid") in holders
+            ):
                 return True
     return False

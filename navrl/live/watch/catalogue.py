@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import stat
 import threading
@@ -29,6 +30,8 @@ _LONGEST = 300  # characters of a sentence about a failure
 
 Signature = tuple[Any, ...]
 
+_versions = itertools.count(1)  # no two states of runs have the same, though a folder is made again
+
 
 class LiveRun:
     """One run: its small files and the end of its metrics, read again when they have changed."""
@@ -39,7 +42,7 @@ class LiveRun:
         self.stored: StoredRun | None = None
         self.fault = ""  # a sentence, if its files cannot be read
         self.state = "unknown"
-        self.version = 0  # counts changes
+        self.version = 0  # another one after each change
         self.spark_due = False
         self._small: Signature = ()
         self._log: Signature = ()
@@ -53,7 +56,6 @@ class LiveRun:
         if small != self._small or log != self._log:
             self._read(described=small == self._small, logged=log == self._log)
             self._small, self._log = small, log
-            self.version += 1
             changed = True
         else:
             changed = False
@@ -62,7 +64,8 @@ class LiveRun:
             vars(self.stored)["state"] = state  # StoredRun would lock the run to know
         if state != self.state:
             self.state, changed = state, True
-            self.version += 1
+        if changed:
+            self.version = next(_versions)
         return changed
 
     def _read(self, *, described: bool, logged: bool) -> None:
@@ -181,10 +184,11 @@ class Catalogue:
         self._names: dict[Path, str] = {}
         self._recent: list[str] = []  # runs whose curves were looked at, the last one at the end
         self._lock = threading.RLock()
+        self._reading = threading.Lock()  # of curves, which may take seconds
 
     def scan(self) -> Change:
         """Find new runs, and look at all of them again."""
-        paths = list(_found(self._places))[:MOST_RUNS]
+        paths = list(dict.fromkeys(itertools.islice(_found(self._places), MOST_RUNS)))
         with self._lock:
             known, found = set(self._runs), set(paths)
             gone = [self._runs.pop(path).id for path in known - found]
@@ -222,11 +226,8 @@ class Catalogue:
 
     def row(self, run: LiveRun) -> dict[str, Any]:
         """Return the row of a run."""
-        return run.row(printable(self._names.get(run.path, str(run.path))))
-
-    def name(self, run: LiveRun) -> str:
-        """Return the name of a run, which no other run of the list has."""
-        return printable(self._names.get(run.path, str(run.path)))
+        with self._lock:
+            return run.row(printable(self._names.get(run.path, str(run.path))))
 
     def get(self, ids: Sequence[str]) -> list[LiveRun]:
         """Return the runs with these ids; raise KeyError about one that is not there."""
@@ -236,11 +237,12 @@ class Catalogue:
 
     def using(self, runs: Sequence[LiveRun], read: Callable[[], Any]) -> Any:
         """Return read(), which reads tables of these runs, and drop tables of runs not used lately."""
-        with self._lock:
+        with self._reading:
             ids = [run.id for run in runs]
             self._recent = [id for id in self._recent if id not in ids] + ids
             found = read()
-            known = {run.id: run for run in self._runs.values()}
+            with self._lock:
+                known = {run.id: run for run in self._runs.values()}
             cells = 0
             for id in reversed(self._recent):
                 if id in known and (cells := cells + known[id].cells) > _MOST_KEPT_CELLS:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from navrl.config.checks import printable
 from navrl.live.watch.catalogue import Catalogue, LiveRun
 from navrl.loggers.console import progress_line
 from navrl.loggers.table import Table
+from navrl.run.stored_runs import StoredRun
 from navrl.storage.header import CorruptFile
 from navrl.storage.info import checkpoint_files, read_info
+from navrl.view.curves import LARGEST
 from navrl.view.run_report import labelled, record_of, report_of
 
 MOST_COMPARED = 24
@@ -22,40 +21,38 @@ _LINES = 12  # of the console
 _MOST_CHECKPOINTS = 40
 _RECENT = 200  # iterations whose times are shown
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
-_MOST_BYTES = 64 << 20  # of a checkpoint whose header is read
 _known: dict[tuple[Any, ...], dict[str, Any]] = {}  # facts about checkpoints by file and time
 
 
 def page_data(catalogue: Catalogue, runs: Sequence[LiveRun]) -> dict[str, Any]:
     """Return what the page of these runs shows; raise ConfigError if one cannot be read."""
-    readable = [run for run in runs if run.stored is not None]
     data: dict[str, Any] = {
         "ids": [run.id for run in runs],
         "rows": [catalogue.row(run) for run in runs],
     }
-    records = [record_of(run.stored, run.table()) for run in readable if run.stored is not None]
-    if any(len(record.run.rows) for record in records):
-        data["report"] = report_of(labelled(records), [run.path for run in readable])
-    if len(readable) == 1 and readable[0].stored is not None:
-        (run,) = readable
-        table = run.table()
-        data["console"] = console(table, readable[0].stored.found.config)
+    # Another thread follows the runs meanwhile, and replaces `stored`.
+    found = [(stored, run.table()) for run in runs if (stored := run.stored) is not None]
+    records = [record_of(stored, table) for stored, table in found]
+    if any(len(table) for _, table in found):
+        data["report"] = report_of(labelled(records), [stored.path for stored, _ in found])
+    if len(found) == 1:
+        ((stored, table),) = found
+        data["console"] = console(table, stored)
         data["times"] = times(table)
-        data["checkpoints"] = checkpoints(run.path)
+        data["checkpoints"] = checkpoints(stored.path)
     return data
 
 
-def console(table: Table, config: Mapping[str, Any]) -> list[str]:
+def console(table: Table, stored: StoredRun) -> list[str]:
     """Return the last lines as the console of the training shows them."""
+    config, total = stored.found.config, 0
     env = config.get("env")
     headline = env.get("headline") if isinstance(env, Mapping) else None
     known = headline if isinstance(headline, Mapping) else {}
     labels = {str(key)[:40]: str(metric) for key, metric in known.items()}
-    sizes = [config.get(key) for key in ("total_frames", "num_envs", "rollout_steps")]
-    total = 0
-    if all(type(size) is int and size > 0 for size in sizes):
-        frames, envs, steps = map(int, filter(None, sizes))
-        total = math.ceil(frames / (envs * steps))
+    envs, steps = (config.get(key) for key in ("num_envs", "rollout_steps"))
+    if type(envs) is type(steps) is int and min(envs, steps) > 0:
+        total = -(-(stored.total_frames or 0) // (envs * steps))
     return [
         printable(
             progress_line(
@@ -76,7 +73,7 @@ def times(table: Table) -> list[list[Any]]:
     found = []
     for part in _TIMES:
         values = table.column(f"time/{part}")[1:][-_RECENT:]
-        known = values[np.isfinite(values) & (values >= 0.0)]
+        known = values[(values >= 0.0) & (values < LARGEST)]  # also not of nan
         if known.size:  # a part that is not in every iteration counts as 0 in the others
             found.append([part, float(f"{known.sum() / len(values):.4g}")])
     return found

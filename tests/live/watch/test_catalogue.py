@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import threading
 
 import pytest
 
@@ -41,6 +42,24 @@ def test_runs_below_all_folders_are_found_and_forgotten(catalogue, tmp_path):
     assert catalogue.scan() == ([], [])
     shutil.rmtree(one)
     assert catalogue.scan() == ([], [rows["one"]["id"]])
+
+
+def test_a_folder_that_is_made_again_is_no_state_of_the_run_before(catalogue, tmp_path):
+    versions = []
+    for _ in range(2):
+        run = write_run(tmp_path / "outputs/one")
+        (row,) = catalogue.scan().rows
+        versions += [each.version for each in catalogue.get([row["id"]])]
+        shutil.rmtree(run)
+        catalogue.scan()
+    assert versions[0] != versions[1]
+
+
+def test_a_place_within_another_adds_no_run_twice(tmp_path):
+    write_run(tmp_path / "outputs/one")
+    write_run(tmp_path / "outputs/two")
+    catalogue = Catalogue([tmp_path / "outputs", tmp_path / "outputs/one"])
+    assert [row["name"] for row in catalogue.scan().rows] == ["two", "one"]
 
 
 def test_the_state_is_that_of_the_process(catalogue, tmp_path):
@@ -112,6 +131,24 @@ def test_a_run_that_cannot_be_read_is_shown_as_one(catalogue, tmp_path):
     assert "an alias" in rows["one"]["reason"]
     assert "a link" in rows["two"]["reason"]
     assert "a pipe" in rows["three"]["reason"]
+
+
+def test_the_list_does_not_wait_for_curves_that_are_read(catalogue, tmp_path):
+    write_run(tmp_path / "outputs/one")
+    (row,) = catalogue.scan().rows
+    began, listed, in_time = threading.Event(), threading.Event(), []
+
+    def read():
+        began.set()
+        in_time.append(listed.wait(5))
+
+    reader = threading.Thread(target=catalogue.using, args=(catalogue.get([row["id"]]), read))
+    reader.start()
+    assert began.wait(20)
+    assert catalogue.rows() == [row]
+    listed.set()
+    reader.join()
+    assert in_time == [True]
 
 
 def test_curves_not_looked_at_lately_are_dropped(catalogue, tmp_path, monkeypatch):

@@ -36,6 +36,21 @@ def test_the_console_shows_the_last_lines(tmp_path):
     assert lines[-1] == "iter 12/20 | 12k frames | 500 fps | success 90%"
 
 
+def test_numbers_beyond_all_bounds_cost_no_page(tmp_path):
+    run = write_run(tmp_path / "one")
+    sizes = f"total_frames: 1{400 * '0'}\nnum_envs: 10\nrollout_steps: 100\n"
+    (run / "config.yaml").write_text(f"{(run / 'config.yaml').read_text()}{sizes}")
+    rows = [
+        {"iteration": at, "frames": 1000 * at, "time/collect": 1e308, "time/update": 0.5}
+        for at in range(1, 9)
+    ]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    page = page_of(tmp_path, "one")
+    assert json.dumps(page, allow_nan=False)
+    assert page["times"] == [["update", 0.5]]
+    assert page["console"][-1].startswith("iter 8")
+
+
 def test_checkpoints_are_listed_by_their_headers(tmp_path):
     run = write_run(tmp_path / "one")
     (run / "checkpoints").mkdir()
