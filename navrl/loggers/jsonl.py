@@ -181,16 +181,9 @@ def read_sample(path: Path, most: int) -> list[dict[str, float]]:
 
 def _newest(part: bytes, *, whole: bool) -> dict[str, float]:
     """Return the last whole record of a part of a file, and before it the last evaluation in that part."""
-    begin = 0 if whole else part.find(b"\n") + 1
-    end = part.rfind(b"\n")
-    last = part[part.rfind(b"\n", begin, end) + 1 : end] if end > begin else b""
-    at = part.rfind(b'"eval/', begin, max(end - len(last), begin))
-    evaluated = (
-        part[max(part.rfind(b"\n", begin, at) + 1, begin) : part.find(b"\n", at)]
-        if at >= 0
-        else b""
-    )
-    rows = [row for line in (evaluated, last) if line and (row := parse_record(line)) is not None]
+    lines = part.split(b"\n")[0 if whole else 1 : -1]
+    evaluated = next((line for line in reversed(lines[:-1]) if b'"eval/' in line), b"")
+    rows = [row for line in (evaluated, *lines[-1:]) if (row := parse_record(line)) is not None]
     return numbers({key: value for row in rows for key, value in row.items()})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from navrl.loggers.jsonl import JsonlLogger, read_metrics
+from navrl.loggers.jsonl import JsonlLogger, read_metrics, read_sample
 from tests.command_line import process
 
 
@@ -80,6 +80,17 @@ def test_a_torn_last_line_is_cut_when_the_file_is_opened_again(tmp_path, torn):
     assert [row["iteration"] for row in read_metrics(first.path)] == [1, 2]
     log_rows(JsonlLogger(directory=tmp_path), [3])
     assert [row["iteration"] for row in rows(first.path)] == [1, 2, 3]
+
+
+def test_a_sample_holds_long_records_too(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    padding = {
+        f"x/{at}": 0.5 for at in range(3000)
+    }  # 40 kB: only one fits in what is read of the file
+    with path.open("w") as file:
+        for at in (1, 2, 3, 4):
+            file.write(json.dumps({"iteration": at, "frames": at, **padding}) + "\n")
+    assert [row["frames"] for row in read_sample(path, 4)] == [1, 2, 3, 4]
 
 
 def test_damage_in_the_middle_costs_that_line_only(tmp_path):
