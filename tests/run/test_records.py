@@ -1,6 +1,8 @@
 """The records of a run after a save."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +20,14 @@ OPTIONS: dict[str, Any] = {"keep_last": 9, "keep_best": 0, "save_every": 1, "on_
 OPTIONS |= {"compress": False}
 
 
-def opened(path: Path) -> RunDirectory:
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[RunDirectory]:
     options: dict[str, Any] = {"overrides": [], "device": "cpu", "latest": None}
-    return RunDirectory(RunLock(path), config="a: 1\n", resumed_from=None, **options)
+    with (
+        RunLock(path) as lock,
+        RunDirectory(lock, config="a: 1\n", resumed_from=None, **options) as run,
+    ):
+        yield run
 
 
 def records(run: RunDirectory, saver: Any) -> tuple[Records, list[str]]:
