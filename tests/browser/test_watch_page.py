@@ -88,6 +88,23 @@ def test_lists_and_runs_fit_and_can_be_read(visit, phone, scheme):
     assert view.page.evaluate(TOO_PALE) == []
 
 
+def test_charts_of_pages_that_were_left_are_forgotten(visit):
+    view = visit()
+    tools = view.context.new_cdp_session(view.page)
+    tools.send("Performance.enable")
+
+    def listeners_after(openings):
+        for _ in range(openings):
+            open_run(view, "seed0")
+            view.page.get_by_role("link", name="all runs").click()
+        tools.send("HeapProfiler.collectGarbage")
+        metrics = tools.send("Performance.getMetrics")["metrics"]
+        return {each["name"]: each["value"] for each in metrics}["JSEventListeners"]
+
+    first = listeners_after(2)
+    assert listeners_after(4) < 1.5 * first
+
+
 def test_a_row_is_on_the_page_within_a_second(visit, folder):
     view = visit()
     for iteration, place in ((20, "#all-runs"), (21, "#all-runs"), (22, "#run"), (23, "#run")):

@@ -28,6 +28,8 @@ class Shared {
    lines: {label, colour, mean, x, low, high, each, pale, width}, where x, low, high and each may be missing;
    points: {x, y, colour, hollow, text}; settled: the first value of a line that counts for the range of the axis. */
 class Chart {
+  static pointed = null; // the chart whose values were shown last
+
   /** shared: {zoom, smoothing} of several charts; each is a Shared. */
   constructor(plot, shared = {}) {
     this.zoom = shared.zoom ?? new Shared(null); // [from, to]
@@ -230,6 +232,7 @@ class Chart {
       if (!wanted || this.room.matches(":hover, :focus")) hideTip();
       return;
     }
+    Chart.pointed = this;
     for (const name of ["x1", "x2"]) this.line.setAttribute(name, stop.x);
     this.line.setAttribute("visibility", stop.y === null ? "visible" : "hidden");
     const box = this.room.getBoundingClientRect();

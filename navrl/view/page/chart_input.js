@@ -4,6 +4,8 @@
 const LEAST_DRAG = 8; // pixels of a selection
 const NEAR = 26; // pixels from the pointer to a point that it names
 
+window.addEventListener("scroll", () => Chart.pointed?.cursor && Chart.pointed.point(null), { passive: true });
+
 /** Let pointer, wheel and keys move the cursor and zoom. */
 function listenToChart(chart) {
   const { room } = chart;
@@ -46,7 +48,6 @@ function listenToChart(chart) {
   room.addEventListener("pointerleave", ({ pointerType }) => { // a finger that is lifted leaves the values there
     if (pointerType === "mouse" && chart.dragged === null && chart.svg) chart.point(null);
   });
-  window.addEventListener("scroll", () => chart.cursor && chart.point(null), { passive: true });
   room.addEventListener("dblclick", () => chart.zoom.set(null));
   room.addEventListener("blur", () => chart.svg && chart.point(null));
   room.addEventListener("wheel", (event) => {
