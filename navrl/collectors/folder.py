@@ -23,6 +23,7 @@ from torch import Tensor
 
 from navrl.collectors.sync import CollectorOptions, SyncCollector
 from navrl.config.checks import ConfigError, require_number, require_whole
+from navrl.storage.files import UnsafePath
 from navrl.storage.header import CorruptFile
 from navrl.storage.rollouts import iteration_of, load_rollout, rollout_files, rollout_header
 from navrl.storage.schema import CheckpointMismatch, Having, Named, check, text, whole
@@ -76,6 +77,8 @@ class FolderCollector(SyncCollector):
             raise ConfigError(
                 "collector = folder without a run; expected a collector that plays; change collector"
             )
+        if path is None and Path(str(inbox)).is_symlink():
+            raise UnsafePath(Path(str(inbox)), "a link", "a folder")
         super().__init__(**options)
         self.lag, self.folder = max_lag, Path(path) if path is not None else Path(str(inbox))
         self._wait_s = wait_s
@@ -150,16 +153,18 @@ class FolderCollector(SyncCollector):
 
     def _unread(self) -> dict[str, list[Path]]:
         """Return the files of every writer that were not read, oldest first; a link is no folder."""
+        try:
+            with os.scandir(self.folder) as entries:
+                names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:  # not yet, or a shared disk that is away for a moment
+            return {}
         found: dict[str, list[Path]] = {}
-        names: list[str] = []
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
-            names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
         for name in names:
             with contextlib.suppress(OSError):
                 files = rollout_files(self.folder / name)
                 least = self._taken.get(name, -1)
                 found[name] = [path for path in files if iteration_of(path) > least]
-        self._taken = {name: number for name, number in self._taken.items() if name in found}
+        self._taken = {name: number for name, number in self._taken.items() if name in names}
         return {name: files for name, files in found.items() if files}
 
     def _refuse(self, writer: str, path: Path, error: Exception) -> None:

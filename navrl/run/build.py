@@ -143,10 +143,7 @@ def _build_run_collector(plan: Plan, env: Env, agent: Agent, curriculum: Curricu
             load_episodes(Parts(env, agent, collector, curriculum), own, plan.explained_misfits)
     elif saved is not None and isinstance(collector, FolderCollector):  # whose env is at rest
         with loading(plan.origin):
-            read = {
-                name: saved["collector"][name] for name in ("folder",) if name in saved["collector"]
-            }
-            collector.load_runtime_state(read)
+            collector.load_runtime_state({"folder": saved["collector"].get("folder")})
     return collector
 
 

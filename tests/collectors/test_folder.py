@@ -206,6 +206,21 @@ def test_what_its_writer_deletes_meanwhile_is_no_error(place, monkeypatch):
     assert collector.metrics()["sync/refused_rollouts"] == 0.0
 
 
+def test_a_folder_that_is_away_for_a_moment_is_not_read_again(place, tmp_path):
+    agent, learner, actor = place
+    collector = learner(inbox=tmp_path / "shared")
+    actor().play(agent.policy)
+    (tmp_path / "shared").mkdir()
+    shutil.move(tmp_path / "actor-1", tmp_path / "shared")
+    rollouts = iter(collector)
+    next(rollouts)
+    shutil.move(tmp_path / "shared", tmp_path / "away")
+    assert collector._unread() == {}
+    shutil.move(tmp_path / "away", tmp_path / "shared")
+    with pytest.raises(NoRollouts):
+        next(rollouts)
+
+
 def test_a_stop_ends_the_wait(place):
     _, learner, _ = place
     collector = learner(wait_s=600.0)
