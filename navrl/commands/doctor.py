@@ -225,8 +225,8 @@ def check_ranks(gpus: int) -> Check:
         str(beside) if beside.is_file() else "python -m torch.distributed.run"
     )
     found += f"; several machines: {torchrun}"
-    if not gpus and idle_cores() < places:
-        busy = places - idle_cores()
+    busy = 0 if gpus else places - idle_cores()
+    if busy > 0:
         remedy = f"others use {busy} of {places} cores now; wait for them, or train with ranks=1"
         return Check("ranks", "warn", found, remedy)
     return Check("ranks", "ok", f"{found}; see navrl bench --ranks 1,{places}")
