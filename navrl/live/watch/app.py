@@ -46,7 +46,8 @@ class Viewer:
         self.gone: set[str] = set()
         self.whole = True  # the list has to be sent
         self.ids: list[str] = []  # of the runs whose page is open
-        self.due = False  # that page has changed
+        self.due = False  # that page may have changed
+        self.page = ""  # as it was sent last
         self.follows = False  # wants every new checkpoint recorded
 
     def change(self, change: Change) -> None:
@@ -61,7 +62,7 @@ class Viewer:
     def look_at(self, ids: Sequence[str], *, follows: bool) -> None:
         """Open the page of these runs."""
         if [*ids] != self.ids:
-            self.due = True
+            self.due, self.page = True, ""
             self.opened.set()
         self.ids, self.follows = [*ids], follows
         self.news.set()
@@ -179,7 +180,10 @@ class Watch:
                 await socket.send_text(_json(message))
             if viewer.due and viewer.ids:
                 viewer.due = False
-                await socket.send_text(await self._page(viewer.ids))
+                text = await self._page(viewer.ids)
+                if text != viewer.page:
+                    viewer.page = text
+                    await socket.send_text(text)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_UPDATE_S - (time.monotonic() - started)):
                     await viewer.opened.wait()

@@ -1,6 +1,7 @@
 """What the server of navrl watch answers, without a network."""
 
 import asyncio
+import json
 import os
 import socket
 
@@ -77,6 +78,40 @@ def test_a_viewer_who_reads_slowly_gets_the_newest_state_once():
         viewer.change(Change([{"id": "a", "frames": frames}], []))
     assert viewer.rows == {"a": {"id": "a", "frames": 999}}
     assert viewer.due
+
+
+def test_a_page_that_is_as_it_was_is_not_sent_again(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("navrl.live.watch.app._UPDATE_S", 0.0)
+    sent = []
+
+    class Socket:
+        async def send_text(self, text):
+            sent.append(next(iter(json.loads(text))))
+
+    async def until(number):
+        async with asyncio.timeout(20):
+            while len(sent) < number:
+                await asyncio.sleep(0.01)
+
+    async def view():
+        watch, viewer = Watch([tmp_path / "outputs"], []), Viewer()
+        (row,) = watch.catalogue.scan().rows
+        viewer.look_at([row["id"]], follows=False)
+        writer = asyncio.create_task(watch._write(Socket(), viewer))
+        await until(2)
+        viewer.change(Change([row], []))
+        await until(3)
+        viewer.look_at([], follows=False)
+        await asyncio.sleep(0.1)
+        viewer.look_at([row["id"]], follows=False)
+        await until(4)
+        viewer.change(Change([row], []))
+        await until(5)
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+
+    asyncio.run(view())
+    assert sent == ["runs", "page", "changed", "page", "changed"]
 
 
 def test_a_run_that_is_gone_shows_on_its_page_and_one_that_is_back_in_the_list():
