@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import queue
 import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -59,7 +61,8 @@ class Players:
             pass  # the page is gone
         finally:
             while not session.put(None):
-                session.inbox.get_nowait()
+                with contextlib.suppress(queue.Empty):  # the session has read it all by now
+                    session.inbox.get_nowait()
             await asyncio.to_thread(thread.join)
             self._open -= 1
 
