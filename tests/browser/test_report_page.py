@@ -288,6 +288,9 @@ def test_paper_is_light_and_has_no_controls(show, report):
     )
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(23, 33, 44)"
+    # Printers leave backgrounds out, but not the colours of the legends.
+    marks = "getComputedStyle(document.querySelector('.key'), '::before').printColorAdjust"
+    assert page.evaluate(marks) == "exact"
 
 
 def test_shares_fill_the_chart(show, report):
