@@ -41,7 +41,7 @@ train-sync: setup  ## train a team, once its installation is checked; ARGS adds 
 	scripts/train_sync.sh $(ARGS)
 
 test: setup  ## fast tests
-	$(PY) -m pytest -q -n 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-commands: setup  ## every command of the README and other whole commands, as users run them
 	$(PY) -m pytest -q -m commands -n 2 --dist worksteal $(ARGS)

@@ -1,12 +1,17 @@
 """Fixtures for every test."""
 
-import copy
+import functools
+import gc
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 import torch
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.utils import JobRuntime
+from hydra.types import RunMode
 
 from navrl.config.compose import compose
 
@@ -14,8 +19,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # First, so that two processes end at the same time.
 _LONGEST = (
     *("test_readme.py", "test_contract.py", "test_train.py", "test_curriculum_runs.py"),
-    "test_extending.py",
+    *("test_extending.py", "test_resume_rules.py", "test_batch_independence.py"),
 )
+_SHIPPED = {"pkg://hydra.conf", f"file://{ROOT / 'conf'}", "structured://"}
+_ELSEWHERE = ("hydra.searchpath", "hydra.job.name")  # of which nothing is remembered
+gc.disable()  # until everything is imported, which no collection could free
 
 
 def pytest_collection_modifyitems(items):
@@ -23,28 +31,55 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
+def pytest_collection_finish():
+    """Modules and tests stay to the end: collecting garbage looks at them no more."""
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_composition_twice():
-    """Hydra needs 80 ms for a configuration; of the checkout's conf/ each is composed once."""
-    load, known = ConfigLoaderImpl.load_configuration, {}
-    shipped = {"pkg://hydra.conf", str(ROOT / "conf"), "structured://"}
+    """Hydra needs 80 ms for a configuration; of the checkout's conf/ no step is done twice."""
+    load = ConfigLoaderImpl.load_configuration
+    merge = ConfigLoaderImpl._compose_config_from_defaults_list
+    read = ConfigRepository.load_config
+    known = {}
 
-    def remembered(self, **what):
-        places = {
-            entry.path.removeprefix("file://") for entry in self.config_search_path.get_path()
-        }
-        key = str(what)
-        if places != shipped or "hydra.searchpath" in key:
-            return load(self, **what)
-        if key not in known:
-            known[key] = load(self, **what)
-        found = copy.deepcopy(known[key])
-        found.hydra.runtime.cwd = os.getcwd()
-        return found
+    def read_once(self, config_path):
+        return _once(known, ("read", config_path), self, lambda: read(self, config_path))
+
+    def merge_once(self, defaults, repo):
+        return _once(known, ("merge", str(defaults)), repo, lambda: merge(self, defaults, repo))
+
+    def load_once(self, config_name, overrides, run_mode, **what):
+        compute = functools.partial(load, self, config_name, overrides, run_mode, **what)
+        if any(each.lstrip("+").startswith(_ELSEWHERE) for each in overrides):
+            return compute()
+        # What was composed under the checks of a run is the same without them.
+        checked = run_mode is RunMode.RUN and what.get("validate_sweep_overrides", True)
+        key = ("load", config_name, *overrides)
+        config = _once(known, key, self.repository, compute, keep=checked)
+        config.hydra.runtime.cwd = os.getcwd()
+        config.hydra.job.name = JobRuntime().get("name")
+        return config
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConfigLoaderImpl, "load_configuration", remembered)
+        patch.setattr(ConfigLoaderImpl, "load_configuration", load_once)
+        patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge_once)
+        patch.setattr(ConfigRepository, "load_config", read_once)
         yield
+
+
+def _once(known, key, repository, compute, *, keep=True):
+    """Return a copy of the known result, computed the first time; anew for a conf/ of another place."""
+    if {f"{each.scheme()}://{each.path}" for each in repository.get_sources()} != _SHIPPED:
+        return compute()
+    if key not in known:
+        result = compute()
+        if not keep:
+            return result
+        known[key] = pickle.dumps(result)
+    return pickle.loads(known[key])  # several times as quick as copy.deepcopy
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.commands
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, navrl

@@ -85,7 +85,7 @@ def test_several_runs_are_reported_where_one_is_named(tmp_path):
 
 def test_every_chart_is_a_figure_for_papers(tmp_path, capsys):
     for seed in (1, 2, 3):
-        write_run(tmp_path / f"sweep/{seed}", seed=seed)
+        write_run(tmp_path / f"sweep/{seed}", seed=seed, agent="ppo")
     assert main(["sweep", "--figures", "paper"]) == 0
     charts = [
         chart["title"]

@@ -108,6 +108,7 @@ def test_where_nothing_is_saved_nothing_is_to_be_resumed():
     )
 
 
+@pytest.mark.commands
 def test_the_command_that_lists_checkpoints_runs_as_it_is_printed(tmp_path):
     line = saved_files(tmp_path / "a run")
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)

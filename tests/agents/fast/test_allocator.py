@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.commands
 # Pages that the system hands out while eight blocks of 2 MiB come and go together fifty times.
 _PROGRAM = """
 import ctypes, resource, sys
