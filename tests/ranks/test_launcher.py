@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -71,11 +72,21 @@ def test_a_wrong_option_is_not_started_again(tmp_path):
     assert "nowhere" in ended.stderr
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a run of 12 envs."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert command(train.main, *TINY, "total_frames=96") == 0
+    return folder
+
+
 @pytest.fixture
-def launched(monkeypatch, tmp_path):
-    """The numbers of ranks that would be started, with the options of this command; a run of 12 envs."""
+def launched(trained, monkeypatch, tmp_path):
+    """The numbers of ranks that would be started with the options of this command, beside a copied run."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True, symlinks=True)
     monkeypatch.chdir(tmp_path)
-    assert command(train.main, *TINY, "total_frames=96") == 0
     started = []
 
     def note(number, words, folder):
