@@ -82,11 +82,16 @@ def _turn(number: int, apart: bool, num_envs: int, steps: int, overrides: Sequen
         if apart and hasattr(os, "sched_setaffinity"):
             for core, process in zip(sorted(os.sched_getaffinity(0)), started, strict=False):
                 os.sched_setaffinity(process.pid, [core])
-        for process in started:
-            _, errors = process.communicate()
-            if process.returncode:
-                last = (errors.strip().splitlines() or ["the training failed"])[-1]
-                raise ConfigError(last.removeprefix("navrl: error: "))
+        try:
+            for process in started:
+                _, errors = process.communicate()
+                if process.returncode:
+                    last = (errors.strip().splitlines() or ["the training failed"])[-1]
+                    raise ConfigError(last.removeprefix("navrl: error: "))
+        finally:
+            for process in started:  # the others of one that failed
+                process.terminate()
+                process.wait()
         found = [_medians(run) for run in runs]
     fps = sum(1e3 * own * steps / parts[0] for parts in found)
     return Turn(fps, tuple(statistics.mean(column) for column in zip(*found, strict=True)))

@@ -1,11 +1,13 @@
 """navrl bench: its table, its advice, and what it refuses."""
 
 import json
+import subprocess
 
 import pytest
 import torch
 
 from navrl.commands import bench as measuring
+from navrl.commands import bench_ranks
 from navrl.commands.bench import (
     Advice,
     Size,
@@ -16,6 +18,7 @@ from navrl.commands.bench import (
     measure,
     timings,
 )
+from navrl.config.checks import ConfigError
 from navrl.config.compose import compose
 from navrl.run.timers import Spread
 
@@ -177,3 +180,18 @@ def test_whole_trainings_by_ranks_and_apart(tmp_path, monkeypatch, capsys):
         assert float(fps.replace(",", "")) == pytest.approx(frames, rel=0.3)
         assert float(ratio) > 0.0
     assert not list(tmp_path.iterdir())  # runs are in a temporary folder
+
+
+def test_trainings_beside_one_that_fails_are_ended(monkeypatch):
+    scripts = iter(["echo 'navrl: error: no such world' >&2; exit 2", "exec sleep 60"])
+    started = []
+
+    def start(*_):
+        words = ["sh", "-c", next(scripts)]
+        started.append(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    monkeypatch.setattr(bench_ranks, "_started", start)
+    with pytest.raises(ConfigError, match=r"^no such world$"):
+        bench_ranks._turn(2, True, 64, 8, [])
+    assert [process.poll() is not None for process in started] == [True, True]

@@ -83,15 +83,17 @@ def changed(file, change):
 
 
 def test_what_cannot_be_shown_is_one_sentence(replay, recorded):
-    def refused(sentence, *words):
-        code, printed = replay(str(recorded), *words)
-        assert code == 2
+    def refused(sentence, *words, code=2):
+        ended, printed = replay(str(recorded), *words)
+        assert ended == code
         assert sentence in printed.err
         assert printed.err.count("\n") == 1
 
     refused("is one recorded game; expected no --outcome, seed=", "seed=4")
     refused("is one recorded game; expected no --outcome, seed=", "--outcome", "win")
     refused("env.sim.channels=2: a recorded game is shown as it was flown", "env.sim.channels=2")
+    changed(recorded / "fight.json", lambda facts: facts.update(seed=10**400))
+    refused("expected a whole number from 0 to 9223372036854775807")
     changed(recorded / "fight.json", lambda facts: facts.update(seed=4))
     refused("was recorded otherwise from decision 0 on")
     frozen = {"_target_": "navrl.envs.combat.opponents.Frozen", "checkpoint": "/etc/passwd"}
@@ -99,5 +101,10 @@ def test_what_cannot_be_shown_is_one_sentence(replay, recorded):
     refused("would read opponent.pilot.checkpoint = /etc/passwd; expected it to be repeated")
     changed(recorded / "config.json", lambda config: config["env"].update(_target_="os.system"))
     refused("holds no fight and no flight of a drone")
+    (recorded / "rollouts").rename(recorded / "others")
+    (recorded / "rollouts").symlink_to("others")
+    refused("rollouts' is a link; expected a folder of the run itself", code=1)
+    (recorded / "rollouts").unlink()
+    (recorded / "others").rename(recorded / "rollouts")
     (recorded / "fight.json").write_text("[1]")
     refused("expected a game that navrl play has recorded")

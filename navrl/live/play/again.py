@@ -15,7 +15,7 @@ from navrl.config.plugins import KEY, allow_plugins
 from navrl.live.play.choice import pilot_label
 from navrl.live.play.record import CONFIG, FILE
 from navrl.run.stored_files import files_read, files_typed, repeated, require_typed
-from navrl.storage.files import read_json
+from navrl.storage.files import UnsafePath, read_json
 from navrl.storage.rollouts import load_rollout, rollout_files
 
 _WORLDS = ("navrl.envs.CombatEnv", "navrl.envs.NavigationEnv")
@@ -41,17 +41,20 @@ def folder_of_game(place: Path) -> Path | None:
 
 def read_game(folder: Path, overrides: Sequence[str]) -> RecordedGame:
     """Return a recorded game, whose files may be a stranger's; overrides repeat the files that it reads."""
+    rollouts = folder / "rollouts"
+    if rollouts.is_symlink():
+        raise UnsafePath(rollouts, "a link", "a folder")
     try:
         facts, stored = read_json(folder / FILE), read_json(folder / CONFIG)
         seed, (pilot, opponent) = facts["seed"], _names(facts)
         world, _ = (stored["env"][name] for name in ("_target_", "name"))
         config = from_json({"plugins": [], **stored, "device": "cpu"})
-        (file,) = rollout_files(folder / "rollouts")
+        (file,) = rollout_files(rollouts)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{folder} cannot be read ({error}); expected a game that navrl play has recorded; name another"
         ) from error
-    require_whole(f"seed in {folder / FILE}", seed, least=0)
+    require_whole(f"seed in {folder / FILE}", seed, 0, 2**63 - 1)
     if world not in _WORLDS:
         raise ConfigError(f"{folder} holds no fight and no flight of a drone; name another game")
     _check_files(config, overrides)
