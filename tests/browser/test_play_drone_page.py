@@ -27,6 +27,12 @@ def test_a_flight_by_keyboard_with_its_lidar(chromium, address, settings):
     fits(page)
     assert page.page.evaluate(TOO_PALE) == []
     assert page.page.evaluate("beamEnds(play.trip, play.trip.at(0.2), 'nearest').length") == 36
+    page.page.keyboard.down("Shift")
+    page.page.evaluate("window.dispatchEvent(new Event('blur'))")  # and let go in another window
+    page.page.keyboard.down("d")
+    assert page.page.evaluate("play.controls.stick.east") == 1
+    page.page.keyboard.up("d")
+    page.page.keyboard.up("Shift")
     for key, velocity in (("d", "vx"), ("w", "vy"), ("r", "vz")):
         page.page.keyboard.down(key)
         page.wait_for(f"play.trip.isOver || play.trip.{velocity}.at(-1) > 0.3")

@@ -27,6 +27,7 @@ class Stick {
 
   release() {
     this.down.clear();
+    this.gentle = false;
     this.turnByKeys();
   }
 
