@@ -15,6 +15,7 @@ from typing import NamedTuple
 from navrl.config.checks import ConfigError, require_whole
 from navrl.config.compose import compose
 from navrl.loggers.jsonl import read_metrics
+from navrl.ranks import check_shares
 
 _FIRST = 4  # iterations that compile, and let caches and clocks settle
 _MEASURED = 16
@@ -54,22 +55,26 @@ def add_options(parser: argparse.ArgumentParser, numbers: Callable[[str], list[i
 def bench_ranks(options: argparse.Namespace) -> None:
     """Print a row for every number of ranks; with --weak each rank has all the envs of the configuration."""
     numbers, repeats, overrides = options.ranks, options.repeats, options.overrides
+    cfg = compose("train", overrides)
     for number in numbers:
         require_whole("--ranks", number, 1)
-    cfg = compose("train", overrides)
+        num_envs = cfg.num_envs * number if options.weak else cfg.num_envs
+        check_shares(num_envs, number, cfg.shards or number)
     sys.stdout.write(
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs "
-        f"{'for each rank' if options.weak else 'in all'} x {cfg.rollout_steps} steps, {repeats} turns of "
-        f"{_MEASURED} iterations\n"
+        f"{'for each rank' if options.weak else 'in all'} x {cfg.rollout_steps} steps, {repeats} "
+        f"turn{'s' * (repeats > 1)} of {_MEASURED} iterations\n"
     )
     rows = {str(number): (number, False) for number in numbers}
     if options.apart:
         rows |= {f"{number} apart": (number, True) for number in numbers if number > 1}
     turns: dict[str, list[Turn]] = {row: [] for row in rows}
-    for _ in range(repeats):
+    for turn in range(1, repeats + 1):
         for row, (number, apart) in rows.items():
             num_envs = cfg.num_envs * number if options.weak else cfg.num_envs
-            turns[row].append(_turn(number, apart, num_envs, cfg.rollout_steps, overrides))
+            found = _turn(number, apart, num_envs, cfg.rollout_steps, overrides)
+            turns[row].append(found)
+            sys.stderr.write(f"turn {turn} of {repeats}, ranks {row}: {found.fps:,.0f} frames/s\n")
     sys.stdout.write(_table(turns, str(numbers[0])))
 
 

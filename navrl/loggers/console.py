@@ -60,21 +60,26 @@ class ConsoleLogger(NullLogger):
         )
         if self._style == "lines":
             self.note(line)
+            if any(key in metrics for key in self._held_out().values()):
+                self.late(metrics, iteration, frames)
             return
         for key, number in metrics.items():
             self._history.setdefault(key, deque(maxlen=_HISTORY)).append(number)
         self._table.draw(line, self._history, unicode=self._unicode)
 
     def late(self, metrics: Mapping[str, float], iteration: int, frames: int) -> None:
-        """Print a line about an earlier iteration; the table shows the newest one."""
-        shown = {
+        """Print a line about an evaluation, which may be of an earlier iteration than the table's."""
+        parts = [f"iter {iteration} evaluated", f"{format.count(frames)} frames"]
+        parts += [_headline(label, key, metrics) for label, key in self._held_out().items()]
+        self.note(" | ".join(parts))
+
+    def _held_out(self) -> dict[str, str]:
+        """Return the headline's statistics of evaluations, by label."""
+        return {
             label: key.replace("episode/", "eval/", 1)
             for label, key in self._headline.items()
             if key.startswith("episode/")
         }
-        parts = [f"iter {iteration} evaluated", f"{format.count(frames)} frames"]
-        parts += [_headline(label, key, metrics) for label, key in shown.items()]
-        self.note(" | ".join(parts))
 
     def note(self, text: str) -> None:
         """Print a sentence for the user without tearing the table; it may hold names from a file."""

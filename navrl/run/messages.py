@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from navrl.config.checks import printable
 from navrl.config.compile_cache import is_kept
 from navrl.config.quoting import override, shell_line, shown_path
 from navrl.envs.core.compiling import Compilation
+from navrl.ranks import cores, world
 from navrl.run.stored_files import NO_FILES, Repeated
 
 if TYPE_CHECKING:  # they import this module
@@ -31,11 +33,21 @@ def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str
     return (
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
         f"{frames} frames an iteration, {num_iterations} iteration{'s' * (num_iterations > 1)}\n"
-        f"device {parts.env.device}, threads {torch.get_num_threads()}, "
+        f"{_processes()}device {parts.env.device}, threads {torch.get_num_threads()}, "
         f"{parts.agent.precision}, "
         f"compile={cfg.compile}{compiling}\n"
         f"{lessons}{_horizon(cfg)}writing to {shown_path(run)}"
     )
+
+
+def _processes() -> str:
+    """Return by how many processes the run is trained, if by several, and whether they share cores."""
+    _, size = world()
+    if size == 1:
+        return ""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    crowded = not torch.cuda.is_available() and here > cores()
+    return f"{size} ranks{f' ({here} share {cores()} cores)' if crowded else ''}, "
 
 
 def one_core(idle: int) -> str:
@@ -141,8 +153,10 @@ def _evaluate(run: Path, files: Repeated) -> str:
 
 
 def resume_command(run: Path, files: Repeated = NO_FILES) -> str:
-    """Return the command that goes on with the run."""
-    return _command("train", override("resume", shown_path(run)), *files.train)
+    """Return the command that goes on with the run, by as many processes as now."""
+    _, size = world()
+    ranks = [f"ranks={size}"] if size > 1 else []
+    return _command("train", override("resume", shown_path(run)), *ranks, *files.train)
 
 
 def _command(module: str, *words: str) -> str:

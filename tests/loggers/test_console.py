@@ -50,6 +50,18 @@ def test_what_is_known_late_is_a_line_of_its_own():
     assert stream.getvalue() == ("iter 8 evaluated | 819k frames | win 90% (85..94) | return 0.5\n")
 
 
+def test_an_evaluation_of_the_iteration_follows_its_line():
+    stream = io.StringIO()
+    logger = ConsoleLogger(total=9, headline={"win%": "episode/win"}, style="lines", stream=stream)
+    for iteration, held_out in enumerate(({}, {"eval/win": 0.25}), 1):
+        logger.log({"episode/win": 0.5, **held_out}, iteration=iteration, frames=100 * iteration)
+    assert stream.getvalue().splitlines() == [
+        "iter 1/9 | 100 frames | win 50%",
+        "iter 2/9 | 200 frames | win 50%",
+        "iter 2 evaluated | 200 frames | win 25%",
+    ]
+
+
 def test_before_the_first_episode():
     bounds = {"episode/return_low": -2.25, "episode/return_high": 7.25}
     assert line_of({"episode/return": 2.5, **bounds, "policy/kl": math.nan}) == (

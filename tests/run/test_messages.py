@@ -8,10 +8,12 @@ import pytest
 
 from navrl.config.compose import compose
 from navrl.envs.core.compiling import Compilation
+from navrl.ranks import cores
 from navrl.run.messages import (
     banner,
     first_iteration,
     going_on,
+    interrupted,
     next_commands,
     not_finite,
     other_arithmetic,
@@ -53,6 +55,18 @@ def test_a_stretched_decision_says_how_far_the_discount_looks(overrides, sentenc
 @pytest.mark.parametrize("overrides", [[], ["env.sim.time_scale=2", "agent.discount=1.0"]])
 def test_else_the_discount_is_not_mentioned(overrides):
     assert not any("discount" in line for line in lines_of(*overrides))
+
+
+def test_several_processes_are_named_and_the_next_command_has_as_many(monkeypatch, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "1.ckpt").touch()
+    assert lines_of()[1].startswith("device cpu")
+    assert "ranks" not in interrupted(tmp_path, complete=False)
+    monkeypatch.setenv("WORLD_SIZE", "64")
+    assert lines_of()[1].startswith(f"64 ranks (64 share {cores()} cores), device cpu")
+    assert interrupted(tmp_path, complete=False).endswith(" ranks=64")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")  # of 64 machines
+    assert lines_of()[1].startswith("64 ranks, device cpu")
 
 
 def test_one_iteration_is_no_iterations():
