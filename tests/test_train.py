@@ -47,6 +47,7 @@ def straight_and_resumed(tmp_path_factory):
     return whole, halves, first, second
 
 
+@pytest.mark.commands
 def test_resume_continues_bit_for_bit(straight_and_resumed):
     whole, halves, *_ = straight_and_resumed
     expected, found = (load(find("latest", run / "outputs")) for run in (whole, halves))
@@ -56,12 +57,14 @@ def test_resume_continues_bit_for_bit(straight_and_resumed):
     assert differences(found, expected) == []
 
 
+@pytest.mark.commands
 def test_resume_continues_the_metrics(straight_and_resumed):
     whole, halves, *_ = straight_and_resumed
     assert untimed(whole) == untimed(halves)
     assert [row["iteration"] for row in untimed(halves)] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.commands
 def test_a_signal_saves_and_says_how_to_go_on(straight_and_resumed):
     _, halves, first, _ = straight_and_resumed
     assert first.returncode == 128 + signal.SIGTERM
@@ -71,6 +74,7 @@ def test_a_signal_saves_and_says_how_to_go_on(straight_and_resumed):
     assert json.loads((runs[0] / "status.json").read_text())["state"] == "finished"
 
 
+@pytest.mark.commands
 def test_a_finished_run_says_so(straight_and_resumed):
     whole, *_ = straight_and_resumed
     again = process(navrl.train.main, "resume=latest", folder=whole)

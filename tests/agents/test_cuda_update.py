@@ -10,6 +10,7 @@ from tests.agents.drone import drone_specs, make_drone_rollout
 from tests.agents.squad import make_team_rollout, squad_specs
 from tests.collectors.cuda_audit import DEVICE, audit, audited
 
+pytestmark = pytest.mark.commands
 OVERRIDES = (
     *("compile=off", "agent.network.precision=fp32", "agent.num_epochs=2"),
     *("agent.num_minibatches=4", "agent.accumulate=2"),

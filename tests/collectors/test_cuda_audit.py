@@ -5,6 +5,8 @@ import pytest
 from tests.collectors import cuda_iteration
 from tests.collectors.cuda_audit import audited
 
+pytestmark = pytest.mark.commands
+
 
 @pytest.fixture(scope="module")
 def report():

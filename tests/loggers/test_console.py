@@ -284,6 +284,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.commands
 @pytest.mark.parametrize(
     ("ending", "code"),
     [(None, 0), (ValueError(), 1), (SystemExit(3), 3)],
@@ -298,12 +299,14 @@ def test_the_table_is_redrawn_in_place_and_the_cursor_comes_back(ending, code):
     assert "\x1b[1m" in written
 
 
+@pytest.mark.commands
 def test_no_color_keeps_the_table_without_colours():
     written, _ = run_on_a_terminal(None, NO_COLOR="1")
     assert screen_after(written) == EXPECTED
     assert not re.search(r"\x1b\[[0-9;]*m", written)
 
 
+@pytest.mark.commands
 def test_a_dumb_terminal_gets_lines():
     written, _ = run_on_a_terminal(None, TERM="dumb")
     assert "\x1b" not in written

@@ -153,6 +153,7 @@ def log_and_die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.commands
 def test_a_killed_process_loses_at_most_one_record(tmp_path):
     assert process(log_and_die, folder=tmp_path).returncode == -signal.SIGKILL
     assert [row["iteration"] for row in rows(tmp_path / "metrics.jsonl")] == list(range(80))

@@ -41,6 +41,7 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(tmp_path, monkeypatch, c
     assert not list(tmp_path.glob("outputs/run/config.yaml"))
 
 
+@pytest.mark.commands
 def test_a_sweep_of_ranks_is_refused(tmp_path):
     done = process(train.main, "-m", *TINY, "ranks=2", folder=tmp_path)
     assert done.returncode == 1

@@ -39,18 +39,21 @@ def in_use(path, by):
         RunLock(path)
 
 
+@pytest.mark.commands
 def test_the_holder_is_named_before_it_has_written_anything(holder, tmp_path):
     in_use(tmp_path / "run", holder.pid)
     (tmp_path / "run" / "status.json").write_text(json.dumps({"pid": 1}))  # of an earlier process
     in_use(tmp_path / "run", holder.pid)
 
 
+@pytest.mark.commands
 def test_no_file_that_is_deleted_gives_the_lock_away(holder, tmp_path):
     for path in (tmp_path / "run").iterdir():
         path.unlink()
     in_use(tmp_path / "run", holder.pid)
 
 
+@pytest.mark.commands
 def test_a_killed_process_holds_nothing(holder, tmp_path):
     holder.kill()
     holder.join()
@@ -58,6 +61,7 @@ def test_a_killed_process_holds_nothing(holder, tmp_path):
         assert lock.path == tmp_path / "run"
 
 
+@pytest.mark.commands
 def test_where_the_system_lists_no_locks_status_json_names_the_holder(
     holder, tmp_path, monkeypatch
 ):

@@ -60,6 +60,7 @@ def test_no_power_cut_damages_or_loses_anything(tmp_path, make):
     assert states > 30, "else there was nothing to find"
 
 
+@pytest.mark.commands
 def test_a_small_campaign_keeps_every_promise(tmp_path):
     numbers = {"kills": 8, "flips": 100, "truncations": 30, "full-disks": 8, "file-limits": 8}
     numbers |= dict.fromkeys(("resumes", "races", "orphans", "ranks"), 0)

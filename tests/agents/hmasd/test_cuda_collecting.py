@@ -2,6 +2,7 @@
 
 from unittest import mock
 
+import pytest
 import torch
 
 from navrl.collectors.sync import SyncCollector
@@ -39,6 +40,7 @@ def _zeros(kind, number, std, head):
     return torch.zeros(number, head.outputs)
 
 
+@pytest.mark.commands
 def test_collecting_never_waits_for_the_device():
     report = audited(main)
     assert report["devices"] == ["cuda:0"]

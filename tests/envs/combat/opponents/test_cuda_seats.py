@@ -8,6 +8,8 @@ import pytest
 from tests.collectors.cuda_audit import audited
 from tests.envs.combat.opponents import cuda_seats
 
+pytestmark = pytest.mark.commands
+
 
 @pytest.fixture(scope="module")
 def report():
