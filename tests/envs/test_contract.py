@@ -181,7 +181,7 @@ def test_what_a_policy_carries_survives_until_its_episode_ends(make_env):
     env = make_env()
     root = env.reset()
     ends = 0
-    for action in random_actions(env):
+    for action in random_actions(env, 36):
         steps = root.get("hidden", torch.zeros(8, 3))
         memory = TensorDict({"hidden": steps + 1.0, "reward": torch.full((8, 1), 1e9)}, [8])
         root = root.copy().set(env.action_key, action).set("next", memory)
