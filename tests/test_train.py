@@ -9,6 +9,7 @@ import time
 import pytest
 
 import navrl.train
+from navrl.config.compose import compose, conf_dir
 from navrl.loggers.jsonl import read_metrics
 from navrl.storage.checkpoint import load
 from navrl.storage.compare import differences
@@ -180,3 +181,14 @@ def test_a_wrong_option_of_what_records_leaves_nothing(tmp_path, monkeypatch, ca
     assert command(navrl.train.main, *groups, word) == 2
     assert f"{word.partition('=')[0]} = " in capsys.readouterr().err
     assert not any(path.is_file() or path.is_symlink() for path in tmp_path.rglob("*"))
+
+
+def test_help_describes_every_option_that_belongs_to_no_group(capsys):
+    assert command(navrl.train.main, "--help") in (0, None)
+    shown = {
+        line.partition("=")[0].partition(" ")[0] for line in capsys.readouterr().out.splitlines()
+    }
+    groups = {folder.name for folder in conf_dir().iterdir() if folder.is_dir()}
+    plain = {key for key in compose("train") if key not in groups}
+    assert plain - {"stop_when"} <= shown
+    assert {f"stop_when.{key}" for key in compose("train").stop_when} <= shown

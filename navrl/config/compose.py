@@ -41,6 +41,12 @@ OmegaConf.register_new_resolver(
 )
 
 
+# The part of a help text with the options that belong to no group.
+OmegaConf.register_new_resolver(
+    "options_of", lambda config_name: _described(conf_dir() / f"{config_name}.yaml"), replace=True
+)
+
+
 def conf_dir() -> Path:
     """Return the directory of train.yaml: $NAVRL_CONF, else the installed copy, else the checkout."""
     chosen = os.environ.get("NAVRL_CONF")
@@ -51,6 +57,21 @@ def conf_dir() -> Path:
             return place
     looked = " or ".join(str(place) for place in places)
     raise FileNotFoundError(f"no train.yaml in {looked}; set NAVRL_CONF to the conf directory")
+
+
+def _described(file: Path) -> str:
+    """Return a line for every option of the file that has a comment: key, default and comment."""
+    lines, parent = [], ""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        found = re.match(r"( *)(\w+): *(.*?)  # (.*)", line)
+        if found:
+            indent, key, default, comment = found.groups()
+            parent = parent if indent else "" if default else f"{key}."
+            name = f"{parent if indent else ''}{key}{'=' if default else '.*'}{default}"
+            lines.append(
+                f"{name:<29} {comment}" if len(name) < 29 else f"{name}\n{'':<29} {comment}"
+            )
+    return "\n".join(lines)
 
 
 def compose(config_name: str, overrides: Sequence[str] = ()) -> DictConfig:
