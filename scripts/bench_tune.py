@@ -1,7 +1,8 @@
 """Measure `navrl tune`: what it finds from a bad start, the frames that pruning saves, kills of workers.
 
-python scripts/bench_tune.py search FOLDER   # half an hour of two cores
-python scripts/bench_tune.py kills FOLDER    # five minutes
+python scripts/bench_tune.py search FOLDER            # half an hour of two cores
+python scripts/bench_tune.py kills FOLDER             # five minutes
+python scripts/bench_tune.py population FOLDER 1 2 3  # a population beside a search, for each of these seeds
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ agent.loss.entropy_coef: {low: 1.0e-4, high: 0.3, log: true}
 """
 SMALL = ["env=combat", "agent=ppo", "experiment=debug", "total_frames=8192"]
 AGAIN = (1, 2)  # seeds that the search has not seen
+WINDY = [
+    *("plugins=[windy]", "env=windy", "experiment=classic", "compile=off", "eval_episodes=500"),
+    *("num_envs=64", "rollout_steps=64", "agent.num_epochs=4", "agent.num_minibatches=8"),
+]
+MEMBERS, GENERATIONS, GENERATION = 8, 5, 16 * 64 * 64  # frames of a generation
+EXAMPLES = Path(__file__).resolve().parents[1] / "docs" / "examples"
 OBJECTIVE = "eval/mixture/win"
 
 
@@ -43,10 +50,15 @@ def records(study: Path) -> list[dict[str, object]]:
     return json.loads(data)
 
 
-def search(folder: Path, trials: int, pruner: str) -> None:
-    """Search from a bad start, then train the best and the defaults with other seeds."""
+def write_space(folder: Path) -> None:
+    """Write the space of a search that begins badly."""
     (folder / "conf" / "tune").mkdir(parents=True, exist_ok=True)
     (folder / "conf" / "tune" / "start.yaml").write_text(SPACE)
+
+
+def search(folder: Path, trials: int, pruner: str) -> None:
+    """Search from a bad start, then train the best and the defaults with other seeds."""
+    write_space(folder)
     words = ["study=bad_start", "space=start", *TRAINING, *BAD, "--config-dir", "conf"]
     words += ["--trials", str(trials), "--workers", "2", "--pruner", pruner]
     began = time.monotonic()
@@ -115,6 +127,59 @@ def kills(folder: Path, trials: int, number: int) -> None:
         sys.exit("something was lost")
 
 
+def population(folder: Path, seed: int) -> None:
+    """Train a population and search, with as many frames and the same bad start, and compare the best."""
+    write_space(folder)
+    frames = MEMBERS * GENERATIONS * GENERATION
+    own = {
+        "population": ["--pbt", "--population", str(MEMBERS), "--interval", str(GENERATION)],
+        "search": ["--trials", str(MEMBERS), "--pruner", "none"],
+    }
+    for kind, flags in own.items():
+        study, began = f"{kind}-{seed}", time.monotonic()
+        total = f"total_frames={frames // MEMBERS}"
+        words = [f"study={study}", "space=start", f"seed={seed}", *WINDY, *BAD, total]
+        words += [*flags, "--config-dir", "conf", "--workers", "2"]
+        subprocess.run(navrl(folder, "tune", *words), cwd=folder, check=True, env=with_examples())
+        seconds = time.monotonic() - began
+        place = folder.absolute() / "multirun/tune" / study
+        runs, scores = members_of(place) if kind == "population" else trials_of(place)
+        best = max(range(len(scores)), key=scores.__getitem__)
+        again = evaluated(folder, runs[best])
+        shown = " ".join(f"{score:.3f}" for score in scores)
+        print(
+            f"{study}: best {scores[best]:.3f}, in other episodes {again:.3f}, all {shown}, {seconds:.0f} s"
+        )
+
+
+def members_of(study: Path) -> tuple[list[Path], list[float]]:
+    """Return the runs and the scores of the last generation."""
+    *_, last = json.loads((study / "population.json").read_text())
+    return [study / each["run"] for each in last], [each["score"] for each in last]
+
+
+def trials_of(study: Path) -> tuple[list[Path], list[float]]:
+    """Return the runs and the scores of a search's trials."""
+    runs = sorted(study.glob("trials/*/*"))
+    summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
+    return runs, [each["eval/windy/near"] for each in summaries]
+
+
+def evaluated(folder: Path, run: Path) -> float:
+    """Return the result of a policy in 2,000 episodes that chose nothing."""
+    output = folder / "evaluation.json"
+    words = ["plugins=[windy]", f"checkpoint={run}", "seed=999", "num_episodes=2000"]
+    command = navrl(folder, "evaluate", *words, "compile=off", f"output={output.absolute()}")
+    subprocess.run(command, cwd=folder, check=True, env=with_examples(), stdout=subprocess.DEVNULL)
+    return json.loads(output.read_text())["metrics"]["near"]["mean"]
+
+
+def with_examples() -> dict[str, str]:
+    """Return the environment in which the package windy is found."""
+    paths = [str(EXAMPLES), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def words_of(pid: int) -> str:
     """Return the command line of a process, nothing if it has ended."""
     try:
@@ -141,8 +206,9 @@ def children_of(parent: int) -> list[int]:
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["search", "kills"])
+    parser.add_argument("what", choices=["search", "kills", "population"])
     parser.add_argument("folder", type=Path)
+    parser.add_argument("seeds", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--trials", type=int, default=0)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--pruner", default="median")
@@ -150,6 +216,9 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.what == "search":
         search(options.folder, options.trials or 24, options.pruner)
+    elif options.what == "population":
+        for seed in options.seeds:
+            population(options.folder, seed)
     else:
         kills(options.folder, options.trials or 12, options.kills)
 
