@@ -160,7 +160,7 @@ def members_of(study: Path) -> tuple[list[Path], list[float]]:
 
 def trials_of(study: Path) -> tuple[list[Path], list[float]]:
     """Return the runs and the scores of a search's trials."""
-    runs = sorted(study.glob("trials/*/*"))
+    runs = sorted(path.parent for path in study.glob("trials/*/*/summary.json"))
     summaries = [json.loads((run / "summary.json").read_text()) for run in runs]
     return runs, [each["eval/windy/near"] for each in summaries]
 
