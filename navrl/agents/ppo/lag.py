@@ -135,9 +135,23 @@ class VTrace(NoLag):
         if alive is not None:  # what the dead would do counts for nothing
             ratio = torch.where(alive, ratio, 1.0)
         advantage, target = vtrace(frames, ratio, float(gae.gamma), float(gae.lmbda), self._limits)
-        self.statistics = (ratio.mean(), ratio.clamp_max(self._limits.rho_clip).mean())
+        weight = ratio.clamp_max(self._limits.rho_clip)
+        self.statistics = (ratio.mean(), weight.mean())
+        advantage = with_weighted_mean(advantage, weight, alive)
         frames.set("action_log_prob", now)
         return frames.set("advantage", advantage).set("value_target", target)
+
+
+def with_weighted_mean(advantage: Tensor, weight: Tensor, alive: Tensor | None) -> Tensor:
+    """Return weighed advantages, changed so that subtracting their mean weighs it too.
+
+    Every minibatch subtracts its mean from all frames alike. From weighed advantages that would teach
+    to repeat, or to avoid, what the older policy did, by how wrong the critic is on average. Weights of
+    1 change nothing.
+    """
+    living = torch.ones_like(advantage) if alive is None else alive.float()
+    mean = (living * advantage).sum() / (living * weight).sum().clamp_min(1e-6)
+    return advantage - mean * (weight - 1.0)
 
 
 def vtrace(

@@ -111,6 +111,17 @@ def test_of_the_policy_s_own_rollout_it_is_gae(make_agent):
     assert [float(number) for number in agent.lag.statistics] == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
+def test_where_all_actions_are_equally_good_none_is_preferred(make_agent):
+    """A minibatch subtracts the mean advantage: 3 - 1 for all frames, whatever their ratios are."""
+    steps = torch.ones(5, 9, 1)
+    ends = steps.bool()
+    frames = frames_of(steps, steps, 3.0 * steps, ends, torch.zeros_like(ends))
+    frames["action_log_prob"] = torch.zeros(5, 9)
+    correction = VTrace(Correction(1, 1.0, 1.0))
+    found = correction.with_advantages(frames, make_agent().gae, lambda _: torch.randn(5, 9))
+    assert torch.allclose(found["advantage"], 2.0 * steps, atol=1e-5)
+
+
 def test_ratios_and_clipping_refer_to_the_policy_that_learns(make_agent):
     """The first gradient step of an old rollout has a KL of 0 to itself, and the stored log-probs stay."""
     agent = make_agent(learning_rate=0.03)
