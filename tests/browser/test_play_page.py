@@ -140,7 +140,18 @@ def test_the_table_at_the_end_fits_a_phone(visit, folder):
 def test_keys_alone_choose_fly_pause_and_choose_again(visit):
     page = visit(begins=False)
     keys = page.page.keyboard
-    keys.type("str")  # the first choice has the focus
+    page.press("Escape", "Escape", "Escape")
+    assert page.page.evaluate("element('menu').open"), "there is nothing behind it"
+    assert page.page.evaluate("document.activeElement.id") == "begin"
+    page.press("?")
+    assert "turn gently" in page.page.inner_text("#keys")
+    page.press("?")
+    assert page.page.evaluate("element('menu').open && !element('help').open")
+    for _ in range(8):
+        if page.page.evaluate("document.activeElement.name") == "opponent":
+            break
+        keys.press("Shift+Tab")
+    keys.type("str")
     for _ in range(8):
         if page.page.evaluate("document.activeElement.id") == "begin":
             break
@@ -154,7 +165,7 @@ def test_keys_alone_choose_fly_pause_and_choose_again(visit):
     page.press("p")
     assert page.page.inner_text("#outcome") == "paused"
     page.press("p", "Escape")
-    assert page.page.evaluate("element('menu').open && document.activeElement.matches('select')")
+    assert page.page.evaluate("element('menu').open && document.activeElement.id === 'begin'")
     page.press("Escape")
     assert not page.page.evaluate("element('menu').open")
     page.press("Tab", "Tab")

@@ -72,7 +72,10 @@ class GamePage {
 
   connectMenu() {
     const menu = element("menu");
-    menu.addEventListener("close", () => { if (menu.returnValue === "begin") this.begin(this.choice()); });
+    menu.addEventListener("close", () => {
+      if (menu.returnValue === "begin") this.begin(this.choice());
+      else if (!this.canLeave) this.openMenu(element("fault").textContent); // a second Escape cannot be prevented
+    });
     menu.addEventListener("cancel", (event) => { if (!this.canLeave) event.preventDefault(); });
   }
 
@@ -88,7 +91,7 @@ class GamePage {
   }
 
   key(event) {
-    if (!isForGame(event)) return;
+    if (!isForGame(event) && event.key !== "?") return; // the keys are listed over the menu too
     const key = { "=": "+", _: "-" }[event.key] || event.key.toLowerCase();
     const found = this.keys.find(([name]) => name === key);
     if (!found || !found[1] || !this.takes(key)) return;
