@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
@@ -13,6 +14,7 @@ from navrl.run.memory import memory
 from navrl.run.timers import Sections
 
 _EVALUATING = ("curriculum", "evaluate")  # sections that collect nothing
+_RECENT = 50  # iterations whose mean speed foretells the time left
 _RATED = ("collect", "update")  # sections that every frame goes through
 
 
@@ -31,6 +33,7 @@ class Monitor:
         self._total_frames = total_frames
         self._frames = self._start_frames = start_frames
         self._evaluating_s = 0.0  # of all iterations
+        self._recent: deque[tuple[int, float]] = deque(maxlen=_RECENT)  # frames and seconds
         self._clock = clock
         self._since = clock()
         self._cpu_since = time.process_time()
@@ -73,12 +76,19 @@ class Monitor:
     def _rates(self, frames: int, seconds: dict[str, float]) -> dict[str, float]:
         """Return frames per second since the last `pop`, overall and by section, the share done and the ETA.
 
-        Evaluations count in the ETA only: as much time per frame as they have taken so far.
+        The ETA goes by the mean of the latest iterations, without the first one, which compiles. Evaluations
+        count in it only: as much time per frame as they have taken so far.
         """
         done = frames - self._frames
         evaluating_s = sum(seconds.get(name, 0.0) for name in _EVALUATING)
         self._evaluating_s += evaluating_s
-        fps = _per_second(done, self._clock() - self._since - evaluating_s)
+        training_s = self._clock() - self._since - evaluating_s
+        fps = _per_second(done, training_s)
+        if self._frames == self._start_frames:
+            steady_fps = fps
+        else:
+            self._recent.append((done, training_s))
+            steady_fps = _per_second(*(sum(each) for each in zip(*self._recent, strict=True)))
         rates = {
             f"time/{name}_fps": _per_second(done, seconds[name])
             for name in _RATED
@@ -88,7 +98,7 @@ class Monitor:
         later_s = self._evaluating_s * left / max(1, frames - self._start_frames)
         progress = {
             "time/progress": frames / self._total_frames,
-            "time/eta_s": eta_s(left, fps) + later_s,
+            "time/eta_s": eta_s(left, steady_fps) + later_s,
         }
         return {"time/fps": fps, **rates, **progress}
 
@@ -100,5 +110,5 @@ def eta_s(frames_left: int, fps: float) -> float:
     return frames_left / fps if fps > 0.0 else math.inf
 
 
-def _per_second(count: int, seconds: float) -> float:
+def _per_second(count: float, seconds: float) -> float:
     return count / seconds if seconds > 0.0 else 0.0

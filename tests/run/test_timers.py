@@ -82,6 +82,21 @@ def test_evaluations_are_no_training_time_but_some_of_what_is_left(clock):
     assert monitor.pop(2000)["time/eta_s"] == 80.0 + 4 * 40.0
 
 
+def test_what_is_left_follows_the_mean_of_the_latest_iterations(clock):
+    monitor = Monitor(device="cpu", total_frames=1_000_000, start_frames=0, clock=clock)
+    clock.now += 1000.0  # the first one compiles
+    monitor.pop(1000)
+    for iteration in range(2, 61):  # 50 of them count, every other one three times as slow
+        clock.now += 1.0 if iteration % 2 else 3.0
+        metrics = monitor.pop(1000 * iteration)
+    assert metrics["time/fps"] == pytest.approx(1000.0 / 3.0)
+    assert metrics["time/eta_s"] == pytest.approx(940_000 / 500.0)
+    for iteration in range(61, 111):  # the slow ones are forgotten
+        clock.now += 1.0
+        metrics = monitor.pop(1000 * iteration)
+    assert metrics["time/eta_s"] == pytest.approx(890_000 / 1000.0)
+
+
 def test_a_section_that_raises_is_still_timed(clock):
     monitor = monitor_of(clock)
 
