@@ -110,8 +110,9 @@ def _drone_games(options: argparse.Namespace) -> Any:
 def _check(options: argparse.Namespace) -> None:
     require_whole("seed", options.seed, least=0)
     if options.watch and len(options.positionals) != 2:
+        got = " and ".join(options.positionals) or "nobody"
         raise ConfigError(
-            f"--watch got {len(options.positionals)} pilots; expected two, the second one is the opponent; "
+            f"--watch got {got}; expected two pilots, the second one is the opponent; "
             "see: navrl play --help"
         )
     name = options.pilot

@@ -21,6 +21,7 @@ from navrl.envs.combat.sim.state import CombatState, can_fire
 from navrl.envs.core.packing import Packing, pack
 from navrl.live.play.choice import DIFFICULTIES, Choice, own_pilot, pilot_label
 from navrl.run.build import build_env
+from navrl.run.transfer import OPPONENT
 from navrl.view.combat_page import combat_data, fights, packed_graph
 from navrl.view.combat_recording import (
     Event,
@@ -70,12 +71,20 @@ def number_in(message: Mapping[str, Any], name: str, low: float, high: float) ->
     return float(value)
 
 
+def _env_of(config: Any, seed: int) -> CombatEnv:
+    """Build the env, or raise ConfigError with this command's word for the opponent."""
+    try:
+        return cast(CombatEnv, build_env(config, num_envs=1, seed=seed, compile_mode="off"))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(OPPONENT, "opponent")) from error
+
+
 class CombatFight:
     """One fight, from its opening to its end."""
 
     def __init__(self, choice: Choice, config: Any, *, seed: int) -> None:
         self.choice, self.config, self.seed = choice, config, seed
-        self.env = cast(CombatEnv, build_env(config, num_envs=1, seed=seed, compile_mode="off"))
+        self.env = _env_of(config, seed)
         self.params = self.env.params
         self.tick_s: float = self.params.step_s
         self._rows: list[TensorDictBase] = []  # the newest steps, (1,) each

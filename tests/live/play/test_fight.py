@@ -187,7 +187,7 @@ def test_another_world_is_refused():
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["zoo:navigation"], "opponent.checkpoint = zoo:navigation"),
+        (["zoo:navigation"], "opponent = zoo:navigation"),
         (["zoo:coverage", "crank", "--watch"], "own pilot = zoo:coverage"),
         (["crank", "team_size=2", "wingman=zoo:relay"], "wingman = zoo:relay"),
     ],
