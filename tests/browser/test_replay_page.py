@@ -5,6 +5,7 @@ import pytest
 from navrl.view.combat_page import combat_page
 from navrl.view.combat_recording import recording
 from navrl.view.spacetime import spacetime_graph
+from tests.browser.conftest import DESKTOP, Opened
 from tests.view.fights import duel
 
 pytestmark = pytest.mark.browser
@@ -217,6 +218,36 @@ def test_a_phone_shows_everything_and_scrolls_one_way_only(show, name):
     top, graph = (replay.page.locator(f"#{part}").bounding_box() for part in CANVASES)
     assert top["y"] + top["height"] <= graph["y"], "one below the other"
     assert min(top["height"], graph["height"]) >= 240
+
+
+@pytest.mark.parametrize("name", ["duel", "brawl"])
+def test_nothing_lies_beside_the_frame_of_another_page_on_a_phone(show, name):
+    replay = show(name, phone=True)
+    replay.page.set_viewport_size({"width": 340, "height": 658})
+    replay.seek(99.0)
+    page = replay.page
+    assert page.evaluate("[window.innerWidth, document.documentElement.scrollWidth]") == [340, 340]
+    for part in ("fit", "graph-reset", "help-button", "scrub"):
+        box = page.locator(f"#{part}").bounding_box()
+        assert box["x"] >= 0, part
+        assert box["x"] + box["width"] <= 340, part
+
+
+def test_an_address_with_play_plays_from_the_start_again_and_again(chromium, pages):
+    for motion, plays in (("no-preference", True), ("reduce", False)):
+        address = f"{(pages / 'duel.html').as_uri()}#play"
+        replay = Opened(chromium, address, {**DESKTOP, "reduced_motion": motion})
+        if not plays:
+            replay.page.wait_for_timeout(300)
+        else:
+            replay.wait_for("player.playing && player.time > 0.5")
+            replay.press("End", "Space")
+            replay.seek(30.0)
+            replay.page.evaluate("window.location.replace('#play=2')")
+            replay.wait_for("player.playing && player.time > 0.5 && player.time < 20")
+        assert replay.page.evaluate("player.time > 0") == plays
+        replay.context.close()
+        assert replay.problems == []
 
 
 def test_text_from_outside_stays_text(show, tmp_path):

@@ -140,6 +140,51 @@ def test_keys_alone_find_open_compare_and_stop(visit, folder):
     view.wait_for("!document.getElementById('list').hidden")
 
 
+def test_two_recordings_play_side_by_side_from_the_same_moment(chromium, pages, tmp_path):
+    run = write_run(tmp_path / "outputs/x/flies")
+    (run / "status.json").write_text('{"state": "running", "frames": 0}')
+    (run / "checkpoints").mkdir()
+    for frames in (1000, 2000):
+        (run / f"checkpoints/step_{frames:012}.ckpt").write_bytes(b"")
+    program = tmp_path / "replay"  # the older one, which comes second, takes two seconds more
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in *000001000*) sleep 2;; esac\nwhile [ "$1" != --output ]; do shift; done\n'
+        f'cp "{pages / "duel.html"}" "$2"\n'
+    )
+    program.chmod(0o755)
+    before = f"from navrl.live.watch import flights; flights.sys.executable = {str(program)!r}"
+    with RunLock(run), watching(tmp_path, before=before) as found:
+        view = Opened(chromium, found.url, DESKTOP)
+        view.page.get_by_role("link", name="flies", exact=True).click()
+        view.wait_for("!element('then-view').hidden && !element('now-view').hidden")
+        view.page.locator("#flying").scroll_into_view_if_needed()
+        view.page.wait_for_timeout(1500)
+        frames = [each for each in view.page.frames if "/flights/" in each.url]
+        times = [frame.evaluate("player.playing ? player.time : -1") for frame in frames]
+        assert len(times) == 2
+        assert min(times) > 0.5
+        assert abs(times[0] - times[1]) < 4.0  # of 8 that the older one came later
+        view.context.close()
+        assert view.problems == []
+
+
+def test_what_nothing_matches_is_named(visit, server):
+    view = visit()
+    view.page.locator("#filter").fill("zz <b>top")
+    assert view.page.locator("#unmatched").inner_text() == "no run matches zz <b>top"
+    view.page.locator("#filter").fill("trains")
+    assert not view.page.locator("#unmatched").is_visible()
+    for id, sentence in {
+        "zzz": "no run has the id zzz",
+        "0123456789ab": "this run is gone",
+    }.items():
+        view.page.evaluate("(id) => { window.location.hash = `run=${id}`; }", id)
+        view.wait_for(f"element('fault').textContent.includes('{sentence}')")
+        assert view.page.locator("#fault").is_visible()
+    view.page.get_by_role("link", name="all runs").click()
+    view.wait_for("document.querySelectorAll('#all-runs tbody tr').length === 1")
+
+
 def test_seeds_are_compared_on_the_same_axes(visit):
     view = visit()
     view.page.locator("#filter").fill("finished")

@@ -243,7 +243,7 @@ class Watch:
             return PlainTextResponse("this checkpoint is gone\n", 404)
         if self.flights.ask(run.id, file) is None:
             return PlainTextResponse("too many recordings wait; expected fewer; try again\n", 409)
-        return PlainTextResponse("it is recorded\n")
+        return PlainTextResponse("it is being recorded\n")
 
     async def flight(self, http: Request) -> Response:
         """Return a recording, which may run its own scripts and reach nothing."""

@@ -7,7 +7,8 @@
    scene.speed              one of the rhythm's speeds, to begin with
    scene.keys               [[key, what it does, () => ..., name on the list]]; without a text it is not listed
    scene.draw(time, step)   draws the instant; step: seconds since the last picture, Infinity after a
-                            jump; returns true to be called again */
+                            jump; returns true to be called again
+   An address that ends in #play plays from the start; a page that holds two replays so begins both at once. */
 
 const SECONDS = {
   unit: "second",
@@ -37,6 +38,8 @@ class Player {
     for (const canvas of document.querySelectorAll("canvas")) resized.observe(canvas);
     this.setSpeed(scene.speed);
     this.show();
+    window.addEventListener("hashchange", () => this.playAsAddressed());
+    this.playAsAddressed();
   }
 
   // ---- the clock ----------------------------------------------------------------------------
@@ -57,6 +60,12 @@ class Player {
     this.last = undefined;
     element("play-icon").setAttribute("d", this.playing ? PAUSE_ICON : PLAY_ICON);
     this.show();
+  }
+
+  playAsAddressed() {
+    if (!window.location.hash.startsWith("#play") || window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    this.seek(0);
+    if (!this.playing) this.toggle();
   }
 
   setSpeed(speed) {

@@ -127,7 +127,7 @@ function runsTable(runs) {
     durationText(run.seconds),
     run.fps === null ? "-" : countText(run.fps),
   ]);
-  return tableOf("runs", ["run", "seed", "state", "frames", "time", "frames/s"], rows);
+  return tableOf("runs", ["run", "seed", "state", "frames", "time", "frames/s, mean"], rows);
 }
 
 function finalsTable(finals) {

@@ -2,6 +2,7 @@
 /* The page of navrl watch: a list of runs and the page of some of them, both changed as the server says. */
 
 const WATCH = JSON.parse(element("data").textContent);
+const RUN_ID = /^[0-9a-f]{12}$/;
 const SLOWEST_MS = 8000; // between two tries to reach the server
 
 class Link {
@@ -57,12 +58,14 @@ function start() {
     if (!view.ids.length) headline(list);
   });
   const route = () => {
-    const ids = /^#run=([0-9a-f,]+)$/.exec(window.location.hash)?.[1].split(",") ?? [];
+    const ids = /^#run=(.+)$/.exec(window.location.hash)?.[1].split(",") ?? [];
+    const wrong = ids.find((id) => !RUN_ID.test(id));
     element("list").hidden = ids.length > 0;
     element("run").hidden = !ids.length;
     view.open(ids);
-    if (!ids.length) headline(list);
-    link.look(ids, view.follow.checked);
+    if (!ids.length || wrong !== undefined) headline(list);
+    link.look(wrong === undefined ? ids : [], view.follow.checked);
+    if (wrong !== undefined) view.take({ ids, fault: `no run has the id ${wrong}; choose one of all runs` });
     window.scrollTo(0, 0);
   };
   view.follow.addEventListener("change", () => link.look(view.ids, view.follow.checked));

@@ -45,6 +45,8 @@ class RunList {
     const rows = [...this.rows.values()].sort((a, b) => live(b) - live(a) || (b.time ?? 0) - (a.time ?? 0) || (a.name < b.name ? 1 : -1));
     keepInOrder(this.body, rows.filter(passes).map((row) => this.nodes.get(row.id)));
     element("empty").hidden = this.rows.size > 0;
+    element("unmatched").hidden = !this.rows.size || this.body.childElementCount > 0;
+    element("unmatched").textContent = `no run matches ${words.join(" ")}`;
     this.count();
     this.showChoice();
   }

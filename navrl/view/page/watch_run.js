@@ -7,7 +7,9 @@ class RunView {
     this.report = null;
     this.ids = [];
     this.follow = element("follow");
-    this.screens = ["then", "now"].map((name) => new Screen(name, (file) => this.fly(file)));
+    this.screens = ["then", "now"].map((name) => new Screen(name, (file) => this.fly(file), () => this.playAll()));
+    this.plays = 0;
+    this.saving = null; // the newest checkpoint when a new one was asked for
     element("fly-newest").addEventListener("click", async () => {
       const files = (this.page?.checkpoints ?? []).filter((each) => !each.fault).map(({ file }) => file);
       const alone = !this.page?.flights?.length && files.length > 1;
@@ -20,6 +22,7 @@ class RunView {
   open(ids) {
     this.ids = ids;
     this.page = null;
+    this.saving = null;
     element("report").replaceChildren();
     this.report = null;
     for (const id of ["flying", "spent", "ends", "fault"]) element(id).hidden = true;
@@ -42,6 +45,10 @@ class RunView {
     this.showRequests(single && row.state === "running");
     element("spent").hidden = !page.times?.length;
     if (page.times?.length) showTimes(page.times);
+    if (this.saving !== null && newest(page) !== this.saving) {
+      this.answer(`saved: ${newest(page)}`);
+      this.saving = null;
+    }
     element("ends").hidden = !single || !page.checkpoints;
     if (single && page.checkpoints) this.showEnds(page);
     this.showFlying(single, row);
@@ -56,13 +63,13 @@ class RunView {
     const reason = row.reason && row.state !== "running" ? [made("span", "name", row.reason)] : [];
     const [name, value, low, high, source] = row.objective ?? ["objective", null, null, null, ""];
     const bar = made("span", row.state, progressBar(row));
-    const speed = row.fps ?? this.page.report?.table[0]?.fps;
+    const [speed, which] = row.state === "running" ? [row.fps, "now"] : [this.page.report?.table[0]?.fps, "mean"];
     const left = row.eta_s ? [fact("left", made("b", "", durationText(row.eta_s)))] : [];
     element("facts").replaceChildren(
       fact("state", made("b", `state ${row.state}`, row.state), ...reason),
       fact(source || name, made("b", "", isKnown(value) ? numberText(value) : "-"), made("span", "name", isKnown(low) ? `${numberText(low)} to ${numberText(high)}, 95 %` : name)),
       fact("frames", made("b", "", countText(row.frames ?? 0)), bar, made("span", "name", row.total ? `of ${countText(row.total)}` : "")),
-      fact("frames/s", made("b", "", speed ? countText(speed) : "-")),
+      fact(`frames/s, ${which}`, made("b", "", speed ? countText(speed) : "-")),
       ...left,
     );
   }
@@ -85,6 +92,7 @@ class RunView {
           }, 4000);
           return;
         }
+        if (name === "save") this.saving = newest(this.page);
         this.answer(await post(`/runs/${this.ids[0]}/request/${name}`));
       });
       return node;
@@ -97,6 +105,13 @@ class RunView {
 
   async fly(file) {
     if (file) this.answer(await post(`/runs/${this.ids[0]}/fly/${file}`));
+  }
+
+  /** Play the episodes side by side from the same moment, as soon as all are there. */
+  playAll() {
+    if (this.screens.some((screen) => screen.loads)) return;
+    this.plays += 1;
+    for (const screen of this.screens) screen.play(this.plays);
   }
 
   showFlying(single, row) {
@@ -132,11 +147,17 @@ class RunView {
 
 /** One of the two places that show an episode. */
 class Screen {
-  constructor(name, record) {
+  constructor(name, record, loaded) {
     this.select = element(name);
     this.frame = element(`${name}-view`);
     this.chosen = null; // a file, once the user has chosen
     this.shown = "";
+    this.loads = false;
+    this.frame.addEventListener("load", () => {
+      if (!this.loads) return;
+      this.loads = false;
+      loaded();
+    });
     this.select.addEventListener("change", () => {
       this.chosen = this.select.value;
       const flight = this.flights.find(({ file }) => file === this.chosen);
@@ -148,6 +169,7 @@ class Screen {
   clear() {
     this.chosen = null;
     this.shown = "";
+    this.loads = false;
     this.frame.hidden = true;
     this.frame.removeAttribute("src");
     this.select.replaceChildren();
@@ -171,9 +193,19 @@ class Screen {
     this.select.value = this.chosen ?? flight?.file ?? "";
     if (!flight || flight.state !== "there" || this.shown === flight.id) return;
     this.shown = flight.id;
+    this.loads = true;
     this.frame.src = `/flights/${flight.id}`;
     this.frame.hidden = false;
   }
+
+  /** Another number plays it again from the start; nothing is added to the history of the browser. */
+  play(number) {
+    if (this.shown) this.frame.contentWindow.location.replace(`${this.frame.src}#play=${number}`);
+  }
+}
+
+function newest(page) {
+  return page?.checkpoints?.[0]?.file ?? "";
 }
 
 /** "step_000000032000.ckpt" -> "32k frames" */
