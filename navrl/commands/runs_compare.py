@@ -64,7 +64,7 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric",
         metavar="NAME,...",
-        help="default: the final rates against every opponent, or else the last objective",
+        help="default: the final rates against every opponent; the last objective if no run has any",
     )
     parser.add_argument(
         "--draw",
@@ -78,7 +78,7 @@ def compare(options: argparse.Namespace) -> int:
     """Print scores by seed, statistics of each group, comparisons and differences of options."""
     found = _grouped(options.words, options.group)
     metrics = _metrics(found, options.metric)
-    groups = [_scored(chr(ord("A") + number), runs, metrics) for number, runs in enumerate(found)]
+    groups = _scored(found, metrics)
     apart = options.draw == "metrics"
     show(
         f"{_runs_table(groups, metrics)}\n{_statistics(groups, apart)}\n{_comparisons(groups, apart)}"
@@ -154,24 +154,35 @@ def _by_options(runs: Sequence[StoredRun], key: str | None) -> list[list[StoredR
 
 
 def _metrics(groups: Sequence[Sequence[StoredRun]], named: str | None) -> list[str]:
-    """Return the metrics to compare: those named, or the first kind that every group has."""
+    """Return the metrics to compare: those named, or the final rates that all runs with some have.
+
+    Without any, return the last objective that every group has, and say so.
+    """
     if named is not None:
         metrics = list(dict.fromkeys(filter(None, named.split(","))))
         require_known([run for runs in groups for run in runs], metrics)
         return metrics
-    final = [set(final_rates(run)) for runs in groups for run in runs if final_rates(run)]
-    common = sorted(set.intersection(*final)) if final else []
+    final = [rates for runs in groups for run in runs if (rates := {*final_rates(run)})]
+    found = sorted(set.intersection(*final)) if final else _last_objective(groups)
+    if not found:
+        raise ConfigError(
+            "the groups share no objective; expected a metric that all have; add --metric NAME"
+        )
+    return found
+
+
+def _last_objective(groups: Sequence[Sequence[StoredRun]]) -> list[str]:
+    """Return the objective of the last evaluation, or else of training, none if a group lacks both."""
     objectives = {run.found.objective for runs in groups for run in runs}
-    kinds = [common] if common else []
-    if len(objectives) == 1:
-        (name,) = objectives
-        kinds += [[f"eval/{name}"], [f"episode/{name}"]]
-    for kind in kinds:
+    if len(objectives) != 1:
+        return []
+    (name,) = objectives
+    for source, metric in (("the last evaluation", "eval"), ("training episodes", "episode")):
+        kind = [f"{metric}/{name}"]
         if all(any(_score(run, kind) for run in runs) for runs in groups):
+            show(f"no run has final rates: the scores are of {source}\n")
             return kind
-    raise ConfigError(
-        "the groups share no objective; expected a metric that both have; add --metric NAME"
-    )
+    return []
 
 
 def _score(run: StoredRun, metrics: Sequence[str]) -> list[float] | None:
@@ -185,21 +196,27 @@ def _number(found: object) -> float:
     return float(found) if known else math.nan  # type: ignore[arg-type]
 
 
-def _scored(name: str, runs: Sequence[StoredRun], metrics: Sequence[str]) -> _Group:
-    """Return a group without the runs that have no value."""
-    scores = [(run, _score(run, metrics)) for run in runs]
-    for run, values in scores:
-        if values is None:
-            show(
-                f"left out {shown_path(run.path)} ({run.state}): it has no {' and '.join(metrics)}\n"
-            )
-    kept = [(run, values) for run, values in scores if values is not None]
-    if not kept:
+def _scored(found: Sequence[Sequence[StoredRun]], metrics: Sequence[str]) -> list[_Group]:
+    """Return the groups without the runs that have no value; name those."""
+    groups: list[_Group] = []
+    for runs in found:
+        scores = [(run, _score(run, metrics)) for run in runs]
+        for run, values in scores:
+            if values is None:
+                lacking = f"it has no {' and '.join(metrics)}"
+                show(f"left out {shown_path(run.path)} ({run.state}): {lacking}\n")
+        kept = [(run, values) for run, values in scores if values is not None]
+        if kept:
+            kept.sort(key=lambda pair: (pair[0].found.seed, str(pair[0].path)))
+            name = chr(ord("A") + len(groups))
+            table = np.array([values for _, values in kept])
+            groups.append(_Group(name, [run for run, _ in kept], table))
+    if len(groups) < 2:
         raise ConfigError(
-            f"no run of group {name} has {' and '.join(metrics)}; expected numbers; change --metric"
+            f"{len(groups)} of {len(found)} groups have runs with {' and '.join(metrics)}; expected 2 or "
+            "more; train those left out to their end, or choose another --metric"
         )
-    kept.sort(key=lambda pair: (pair[0].found.seed, str(pair[0].path)))
-    return _Group(name, [run for run, _ in kept], np.array([values for _, values in kept]))
+    return groups
 
 
 # ---- tables ----

@@ -13,7 +13,7 @@ import pytest
 from navrl.commands.runs import main
 from navrl.run.lock import RunDirectoryError, RunLock
 from navrl.run.removal import remove
-from tests.runs import write_run
+from tests.runs import add_options, score, write_run
 
 
 @pytest.fixture
@@ -31,17 +31,6 @@ def listed(runs, *words):
 
 def write_status(run, **status):
     (run / "status.json").write_text(json.dumps(status))
-
-
-def score(run, **rates):
-    (run / "summary.json").write_text(
-        json.dumps({f"eval/{name}/success": rate for name, rate in rates.items()})
-    )
-
-
-def add_options(run, text):
-    path = run / "config.yaml"
-    path.write_text(path.read_text() + text)
 
 
 # ---- ls ----
@@ -241,7 +230,7 @@ def test_huge_numbers_are_no_numbers(runs, tmp_path):
     code, printed = runs(
         "compare", "outputs/one", "--", "outputs/two", "--metric", "eval/b/success"
     )
-    assert (code, "no run of group A" in printed.err) == (2, True)
+    assert (code, "0 of 2 groups have runs with eval/b" in printed.err) == (2, True)
 
 
 # ---- show, tag, note ----
@@ -282,63 +271,6 @@ def test_notes_are_not_written_through_a_link(runs, tmp_path):
         code, printed = runs(*words)
         assert (code, "is a link" in printed.err) == (1, True)
     assert target.read_text() == '{"tags": []}'
-
-
-# ---- compare ----
-
-
-def compared(runs, *words):
-    """Return the printed rows as lists of cells."""
-    code, printed = runs("compare", *words)
-    assert code == 0, printed.err
-    return printed.out
-
-
-def write_group(folder, rates, option):
-    for seed, rate in enumerate(rates):
-        run = write_run(folder / f"{option}-{seed}", seed=seed)
-        score(run, a=rate, b=rate / 2)
-        add_options(run, f"rate: {option}\nconsole: {seed}\n")
-
-
-def test_groups_that_differ_in_more_than_the_seed_are_compared(runs, tmp_path):
-    write_group(tmp_path / "outputs", [0.2, 0.4, 0.6], 1)
-    write_group(tmp_path / "outputs", [0.1, 0.3, 0.5], 2)
-    lines = compared(runs, "outputs").splitlines()
-    assert lines[0].split() == [
-        "group",
-        "seed",
-        "eval/a/success",
-        "eval/b/success",
-        "frames",
-        "state",
-        "run",
-    ]
-    assert lines[1].split()[:4] == ["A", "0", "0.2", "0.1"]
-    # mean of (rate + rate / 2) / 2; IQM of 0.1 0.2 0.2 0.3 0.4 0.6 without the first and the last
-    (mean,) = [line for line in lines if line.startswith("A      3")]
-    assert mean.split()[2] == "0.3"
-    assert mean.split()[4] == "0.275"
-    # 0.2 is above one of three, 0.4 above two, 0.6 above all: 6 of 9 pairs, in both tasks
-    (above,) = [line for line in lines if line.startswith("A - B")]
-    assert above.split()[3] == "0.075"
-    assert above.split()[5] == "0.6667"
-    assert [line.split() for line in lines if line.startswith("rate")] == [["rate", "1", "2"]]
-    assert not any(line.startswith(("seed", "console")) for line in lines)
-    assert compared(runs, "outputs", "--group", "rate").splitlines()[:7] == lines[:7]
-
-
-def test_groups_may_be_named_and_runs_without_a_value_are_left_out(runs, tmp_path):
-    write_group(tmp_path / "outputs", [0.2, 0.4, 0.6], 1)
-    score(tmp_path / "outputs/1-2")
-    words = ["outputs/1-0", "outputs/1-2", "--", "outputs/1-1"]
-    printed = compared(runs, *words)
-    assert printed.startswith("left out outputs/1-2 (finished): it has no eval/a/success")
-    assert "A - B   -0.15 " in printed, (
-        "(0.2 + 0.1) / 2 - (0.4 + 0.2) / 2, one run each: no interval"
-    )
-    assert "the groups have the same options" in printed
-    assert "A - B   -0.1 " in compared(runs, *words, "--metric", "eval/b/success")
 
 
 # ---- rm, archive ----
