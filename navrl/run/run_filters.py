@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from navrl.config.checks import ConfigError, did_you_mean
-from navrl.run.stored_runs import DEPTHS, OF_RUNS, RUNS, StoredRun, stored_runs
+from navrl.run.stored_runs import DEPTHS, OF_RUNS, RUNS, STATES, StoredRun, stored_runs
 from navrl.storage.find import OUTPUTS, find_place
 
 _WORD = re.compile(r"([A-Za-z_][\w./@%-]*)(>=|<=|!=|==|=|>|<)(.*)", re.DOTALL)
@@ -54,6 +54,11 @@ def parse_filter(word: str) -> Filter | None:
         raise ConfigError(
             f"{word}; expected a number after {found.comparison}; change {found.value or 'the filter'}"
         )
+    if found.key == "state" and not any(
+        _passes(state, found._replace(comparison="=")) for state in STATES
+    ):
+        hint = did_you_mean(found.value, STATES)
+        raise ConfigError(f"{word}; expected {', '.join(STATES)}{hint or '; change it'}")
     return found
 
 

@@ -28,6 +28,7 @@ _MOST_FRAMES = 10**18
 # Options that change no result, or belong to the seed.
 NO_DIFFERENCE = ("seed", "hydra", "logger", "console", "resume", "restarts", "device", "threads")
 _ENDED = ("finished", "interrupted", "failed")
+STATES = (*_ENDED, "running", "stale")
 
 
 class Description(NamedTuple):

@@ -145,6 +145,10 @@ def find_place(reference: str, outputs: Path) -> Path:
     run = latest_run(outputs) if reference == LATEST else None
     if run is not None:
         return run
+    if reference == LATEST and not _runs(outputs):
+        raise CheckpointNotFound(
+            f"there is no latest run below {outputs}; train first, or name a run"
+        )
     paths = (Path(reference), outputs / reference) if reference not in (LATEST, BEST) else ()
     for path in paths:
         if path.exists():

@@ -146,6 +146,7 @@ def test_only_the_end_of_long_metrics_is_read(runs, tmp_path):
         (["ls", "nowhere"], "nowhere"),
         (["ls", "objective>much"], "objective>much; expected a number"),
         (["ls", "agnt=ppo"], "agnt is unknown to these runs"),
+        (["ls", "state=finshed"], "interrupted, failed, running, stale; did you mean 'finished'"),
         (["ls", "--sort", "objectiv"], "did you mean 'objective'"),
         (["ls", "--jsn"], "--json"),
         (["ls", "objective"], "'objective>1'"),
@@ -169,6 +170,12 @@ def test_plain_words_about_what_is_wrong(runs, tmp_path, words, sentence):
     assert code == 2
     assert sentence in printed.err
     assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["show"], ["tag", "latest", "x"], ["stop", "latest"]])
+def test_no_run_at_all_is_not_one_without_a_checkpoint(runs, words):
+    code, printed = runs(*words)
+    assert (code, "there is no latest run below outputs" in printed.err) == (2, True)
 
 
 def test_help_has_examples(runs):
