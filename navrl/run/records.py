@@ -129,6 +129,8 @@ class Records(NamedTuple):
     def end_finished(self, summary: Mapping[str, float], early: str) -> None:
         """Write the summary and the status, and print commands that use the run."""
         self.loggers.summary({**summary, **({"stopped_early": 1.0} if early else {})})
+        for name in sorted(take_requests(self.run.path)):
+            self.note(f"{name} requested too late: the last iteration was over")
         further = NEVER if early else f"total_frames={2 * self.run.frames}"
         self.note(messages.next_commands(self.run.path, further, self.files))
         self.run.settle("finished", early)

@@ -101,7 +101,8 @@ def train(asked=(), *words):
 @pytest.mark.commands
 def test_a_training_does_what_it_is_asked_and_learns_the_same(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert train() == 0
+    assert train({4: ["stop"]}.items()) == 0
+    assert "stop requested too late: the last iteration was over" in capsys.readouterr().out
     plain = untimed_rows(RUN)
     RUN.rename("outputs/plain")
     asked = {1: ["evaluate"], 2: ["stop", "save"]}
