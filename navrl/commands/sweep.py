@@ -41,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    take_words(options, {})
+    take_words(options, {}, positionals=None)
+    if options.positionals:
+        word = options.positionals[0]
+        raise ConfigError(f"Cannot read '{word}': write key=value; did you mean --missing {word}?")
     folder: Path | None = options.missing
     if folder is None:
         raise ConfigError(

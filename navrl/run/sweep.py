@@ -67,6 +67,11 @@ class Sweep(NamedTuple):
 def read_sweep(folder: Path) -> Sweep:
     """Return the sweep in the folder; raise ConfigError if it holds none."""
     record = folder / RECORD
+    if not folder.is_dir():
+        raise ConfigError(
+            f"there is no folder {folder}; expected that of a sweep, such as "
+            "multirun/combat-ppo/<date>-<time>-<id>; name another"
+        )
     if not record.is_file():
         raise ConfigError(
             f"{folder} holds no {RECORD}; expected the folder of a sweep, such as "

@@ -115,10 +115,9 @@ def test_names_of_a_stranger_move_no_cursor(tmp_path, capsys):
     ("arguments", "sentence"),
     [
         ([], "no sweep is named"),
-        (
-            ["--missing", "nowhere"],
-            "nowhere holds no multirun.yaml; expected the folder of a sweep",
-        ),
+        (["--missing", "nowhere"], "there is no folder nowhere; expected that of a sweep"),
+        (["--missing", "."], ". holds no multirun.yaml; expected the folder of a sweep"),
+        (["s"], "did you mean --missing s?"),
         (["--missing", "s", "device=cpu"], "device=cpu changes nothing in a list"),
         (["--missing", "s", "--runs"], "did you mean '--run'"),
         (["--missing", "s", "--run", "hydra/launcher=joblip"], "joblip"),
