@@ -86,6 +86,12 @@ def test_the_help_of_every_command_shows_examples(name, capsys):
     assert f"navrl {name} " in printed or f"navrl.{name} " in printed
 
 
+def test_the_package_runs_as_the_console_script_does():
+    words = [sys.executable, "-m", "navrl", "--version"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("navrl 0.")
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from navrl.cli import main; main(['--help']);"

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOOSE = {"__init__.py", "cli.py", "contracts.py", "evaluate.py", "py.typed", "train.py"}
+LOOSE = {
+    *("__init__.py", "__main__.py", "cli.py", "contracts.py", "evaluate.py", "py.typed", "train.py")
+}
 IN_ROOT = {
     *("LICENSE", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
     *("CITATION.cff", "constraints.txt"),
