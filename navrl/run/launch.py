@@ -126,7 +126,8 @@ def _train_launched(cfg: DictConfig, number: int, folder: Path) -> int:
         fresh = folder if cfg.resume == AUTO else Path(hydra.runtime.output_dir)
         words.append(override("hydra.run.dir", fresh))
     for part in ("agent.server.api", "multiprocessing.api"):  # we say it shorter
-        logging.getLogger(f"torch.distributed.elastic.{part}").setLevel(logging.CRITICAL)
+        # Not by its level, which torch sets again.
+        logging.getLogger(f"torch.distributed.elastic.{part}").disabled = True
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     os.environ[PARENT] = str(os.getpid())  # the ranks end with this process, however it ends
     attempt = partial(_launched, number, words, folder)
