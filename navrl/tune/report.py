@@ -170,7 +170,9 @@ def _summary(
     begun = [each.score for each in found if each.params == plan.space.defaults]
     defaults = f", defaults {begun[0]:.3f}" if begun and math.isfinite(begun[0]) else ""
     score = f"{plan.objective} {best.trial.score:.3f}"
-    lines.append(f"best: trial {best.trial.number}, {score}{defaults}")
+    none = bool(defaults) and not plan.options.cost and best.trial.score <= begun[0]
+    better = ": nothing was found better than the defaults" if none else ""
+    lines.append(f"best: trial {best.trial.number}, {score}{defaults}{better}")
     if importance:
         shares = ", ".join(f"{key} {share:.0%}" for key, share in list(importance.items())[:4])
         lines.append(f"what matters: {shares}")

@@ -136,7 +136,8 @@ class _Clock:
         each_s = (time.monotonic() - self._since) / max(len(over) - self._before, 1)
         eta = f" | eta {duration(each_s * left)}" if left else ""
         place = f"{len(over)}/{plan.options.trials} | trial {number}"
-        line = f"{place} {outcome(plan, trial)}{_best(plan, found)}{eta}"
+        options = " ".join(words(trial.params))
+        line = f"{place} {outcome(plan, trial)}{_best(plan, found)}{eta} | {options}"
         sys.stdout.write(f"{printable(line)}\n")
         sys.stdout.flush()
 

@@ -106,7 +106,8 @@ def test_several_seeds_are_averaged(tmp_path, monkeypatch, capsys):
     # In the sixth tenth of the third training: the mean over the trainings so far, of 0.6 of each.
     assert found.values[26] == pytest.approx(0.6 * 0.4)
     assert {1, 11, 21}.isdisjoint(found.values), "the first tenth is silent"
-    assert "1/1 | trial 0 win 0.400 | best 0.400 of trial 0" in capsys.readouterr().out
+    line = "1/1 | trial 0 win 0.400 | best 0.400 of trial 0 | agent.optimizer.learning_rate=0.0005 "
+    assert f"{line}agent.num_epochs=4\n" in capsys.readouterr().out
 
 
 def test_median_pruning_ends_what_is_behind(tmp_path, monkeypatch):
@@ -182,7 +183,10 @@ def test_the_preset_is_the_printed_command(tmp_path, monkeypatch):
     search = Search(made)
     end(search, search.next(), 0.5)
     text = write_results(made, search)
-    assert "best: trial 0, win 0.500, defaults 0.500" in text
+    assert (
+        "best: trial 0, win 0.500, defaults 0.500: nothing was found better than the defaults"
+        in text
+    )
     command = next(line for line in text.splitlines() if line.startswith("  navrl train env="))
     preset = tmp_path / "a-b/conf/experiment/tuned-a-b.yaml"
     assert "navrl train --config-dir a-b/conf experiment=tuned-a-b" in preset.read_text()
