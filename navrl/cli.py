@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from navrl import __version__
-from navrl.config.signals import end_at_once
+from navrl.config.signals import end_at_once, ending_with_reader
 
 
 class Command(NamedTuple):
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     name, *rest = words
     if name in ("-h", "--help", "help"):
-        sys.stdout.write(help_text())
+        with ending_with_reader():
+            sys.stdout.write(help_text())
         return 0
     if name in ("-V", "--version"):
         sys.stdout.write(f"navrl {__version__}\n")

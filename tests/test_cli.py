@@ -1,6 +1,8 @@
 """The console script: what it lists exists, what it does not know it says."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import types
@@ -10,6 +12,7 @@ import pytest
 
 from navrl import cli
 from tests.command_line import command
+from tests.runs import write_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -90,6 +93,24 @@ def test_the_package_runs_as_the_console_script_does():
     words = [sys.executable, "-m", "navrl", "--version"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("navrl 0.")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["runs", "ls", "outputs"]])
+def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path, words):
+    write_run(tmp_path / "outputs/one")
+    read, write = os.pipe()
+    os.close(read)
+    line = [sys.executable, "-m", "navrl.cli", *words]
+    done = subprocess.run(
+        line,
+        cwd=tmp_path,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=write,
+        stderr=subprocess.PIPE,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_help_imports_nothing_heavy():

@@ -38,7 +38,7 @@ from navrl.config.compose import (
 )
 from navrl.config.launchers import JobFailed, unless_stopped, waiting_for_jobs
 from navrl.config.plugins import add_folder, allow_plugins
-from navrl.config.signals import Stopped, number_of, stoppable
+from navrl.config.signals import Stopped, ending_with_reader, number_of, stoppable
 
 # Sweeps whose values are known beforehand; glob() and interval() are left to the sweeper.
 _LISTED_SWEEPS = (ValueType.SIMPLE_CHOICE_SWEEP, ValueType.CHOICE_SWEEP, ValueType.RANGE_SWEEP)
@@ -57,7 +57,7 @@ def run_main(
     """
     warnings.formatwarning = _warning_text
     try:
-        with stoppable():
+        with stoppable(), ending_with_reader():
             allow_plugins(sys.argv[1:])
             sys.argv[1:] = arguments_of(sys.argv[1:])
             launcher = _check_command_line(config_name, sys.argv[1:])
@@ -96,7 +96,7 @@ def run_plain(
     try:
         # Intermixed: words may stand before, between and after flags. Subcommands do not support it.
         parse = parser.parse_args if inner else parser.parse_intermixed_args
-        with stoppable():
+        with stoppable(), ending_with_reader():
             options = parse(arguments)
             if getattr(options, "config_dir", None) is not None:
                 add_folder(options.config_dir)

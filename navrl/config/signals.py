@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
 import threading
@@ -71,6 +72,27 @@ def stoppable() -> Iterator[None]:
     """Raise Stopped for signals that end a command, while open."""
     with handling(_raise, ENDING), handling(_ignore, [SAVING]):
         yield
+
+
+@contextlib.contextmanager
+def ending_with_reader() -> Iterator[None]:
+    """End as SIGPIPE would, but with what has to be closed, where nothing reads stdout any more: `| head`."""
+    try:
+        yield
+        if sys.stdout is not None:  # it was closed before the start
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is flushed at exit
+        raise SystemExit(128 + signal.SIGPIPE) from None
+
+
+def _is_unread() -> bool:
+    """Return whether stdout is a pipe whose reader has left."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 @contextlib.contextmanager
