@@ -36,7 +36,7 @@ from navrl.config.compose import (
     one_line,
     to_plain,
 )
-from navrl.config.launchers import JobFailed, unless_stopped, waiting_for_jobs
+from navrl.config.launchers import JobFailed, JobStopped, unless_stopped, waiting_for_jobs
 from navrl.config.plugins import add_folder, allow_plugins
 from navrl.config.signals import Stopped, ending_with_reader, number_of, stoppable
 
@@ -266,6 +266,8 @@ def reporting(function: Callable[[DictConfig], float | None]) -> Callable[[DictC
     def job(config: DictConfig) -> float | None:
         try:
             return unless_stopped(function, config)
+        except JobStopped:
+            raise
         except Exception as error:
             sentence = _sentence(error)
             if sentence is None or _debugging():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from navrl.config.checks import ConfigError
 from navrl.config.compose import conf_dir, explain
-from navrl.config.quoting import override
+from navrl.config.quoting import override, shell_line, shown_path
 from navrl.config.signals import ALL, ENDING, Stopped, handling, name_of
 
 _JOBLIB = "JoblibLauncher"  # whose processes are our children and take one job after another
@@ -33,6 +34,10 @@ _stopped: list[int] = []  # the signal that this process has received, as a proc
 
 class JobFailed(CompactHydraException):
     """One job of a sweep failed for a reason its sentence explains; the others go on."""
+
+
+class JobStopped(JobFailed):
+    """A signal ended one job of the sweep in this folder, or came before it began."""
 
 
 def launch_jobs(
@@ -61,7 +66,7 @@ def launch_jobs(
             config=config,
         )
         placed = [[*own, override("hydra.sweep.subdir", path.name)] for path, own in jobs.items()]
-        with waiting_for_jobs(config.hydra.launcher["_target_"]):
+        with waiting_for_jobs(config.hydra.launcher["_target_"], folder):
             results = launcher.launch(placed, initial_job_idx=0)
         for result in results:
             if result.status is JobStatus.FAILED:
@@ -69,17 +74,19 @@ def launch_jobs(
 
 
 @contextlib.contextmanager
-def waiting_for_jobs(launcher: str) -> Iterator[None]:
+def waiting_for_jobs(launcher: str, folder: Path | None = None) -> Iterator[None]:
     """Relay signals to jobs in processes of joblib while open, and wait until they have saved.
 
-    joblib itself would kill them. A second signal of that kind ends everything at once.
+    joblib itself would kill them. A second signal of that kind ends everything at once. Without the
+    folder of the sweep, which Hydra may choose, it is that of a job that was stopped.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # by Ray, which reports by default
     if not launcher.endswith(_JOBLIB):
         yield
         return
-    relay = _Relay()
-    with handling(relay, ALL):
+    with contextlib.ExitStack() as silence:
+        relay = _Relay(silence, folder)
+        silence.enter_context(handling(relay, ALL))
         try:
             yield
         except Stopped:
@@ -91,16 +98,18 @@ def waiting_for_jobs(launcher: str) -> Iterator[None]:
 
 
 class _Relay:
-    """A handler that sends signals on to child processes."""
+    """A handler that sends signals on to child processes; Hydra's words about those that end are left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence: contextlib.ExitStack, folder: Path | None) -> None:
         self._number = 0  # the first that ends jobs
+        self._silence, self._folder = silence, folder
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self._number and number in ENDING:
             raise Stopped(number, "stopped at once; jobs go on from their last checkpoint")
         if number in ENDING:
             self._number = number
+            self._silence.enter_context(contextlib.redirect_stderr(io.StringIO()))
         for child in _children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
@@ -109,6 +118,13 @@ class _Relay:
         """Raise Stopped if a signal has ended the jobs."""
         if self._number:
             sentence = f"the jobs were stopped by {name_of(self._number)}"
+            job = (
+                cause.__context__ if cause is not None else None
+            )  # Hydra exits with an error of it
+            folder = Path(str(job)) if isinstance(job, JobStopped) else self._folder
+            if folder is not None:
+                again = ["navrl", "sweep", "--missing", shown_path(folder), "--run"]
+                sentence += f". To go on:  {shell_line(again)}"
             raise Stopped(self._number, sentence) from cause
 
 
@@ -124,12 +140,20 @@ def unless_stopped(function: Callable[[DictConfig], float | None], config: DictC
             return function(config)
         except KeyboardInterrupt as stop:
             _stopped.append(_SIGNAL)
-            raise JobFailed(str(stop)) from stop
+            raise _stopped_job() from stop
         except SystemExit as stop:
             if not isinstance(stop.code, int) or stop.code <= _SIGNAL:
                 raise
             _stopped.append(stop.code)
-    raise JobFailed("stopped by a signal")
+    raise _stopped_job()
+
+
+def _stopped_job() -> JobFailed:
+    """Return the error of a job that a signal has ended; only trainings can go on."""
+    hydra_config = HydraConfig.get()
+    if hydra_config.job.config_name != "train":
+        return JobFailed("stopped by a signal")
+    return JobStopped(str(hydra_config.sweep.dir))
 
 
 def _children() -> list[int]:

@@ -12,7 +12,7 @@ from hydra.core.config_store import ConfigStore
 import navrl.train
 from navrl.config import launchers
 from navrl.config.compose import compose_all
-from navrl.config.launchers import JobFailed, unless_stopped, waiting_for_jobs
+from navrl.config.launchers import JobStopped, unless_stopped, waiting_for_jobs
 from navrl.config.signals import Stopped
 from navrl.run.sweep import read_sweep
 from tests.command_line import command
@@ -73,7 +73,11 @@ def test_jobs_of_joblib_save_before_a_signal_ends_the_sweep(tmp_path):
     sweep.send_signal(signal.SIGTERM)
     printed, _ = sweep.communicate(timeout=60)
     assert sweep.returncode == 128 + signal.SIGTERM
-    assert printed.splitlines()[-1] == "navrl: the jobs were stopped by SIGTERM"
+    again = "navrl sweep --missing s --run"
+    assert (
+        printed.splitlines()[-1] == f"navrl: the jobs were stopped by SIGTERM. To go on:  {again}"
+    )
+    assert "HYDRA_FULL_ERROR" not in printed
     jobs = read_sweep(tmp_path / "s").jobs
     assert [job.state for job in jobs] == ["interrupted", "interrupted", "never started"]
     for job in jobs[:2]:
@@ -85,6 +89,8 @@ def in_joblib(monkeypatch):
     monkeypatch.setattr(launchers, "_stopped", [])
     found = compose_all("train", [])
     found.hydra.launcher["_target_"] = JOBLIB
+    found.hydra.job.config_name = "train"
+    found.hydra.sweep.dir = "s"
     monkeypatch.setattr(launchers.HydraConfig, "get", lambda: found.hydra)
 
 
@@ -98,9 +104,9 @@ def test_a_process_of_joblib_that_was_stopped_begins_no_other_job():
 
     with pytest.raises(SystemExit):
         unless_stopped(stopped, 2)  # a wrong option
-    with pytest.raises(JobFailed, match="stopped by a signal"):
+    with pytest.raises(JobStopped, match="s"):
         unless_stopped(stopped, 143)
-    with pytest.raises(JobFailed, match="stopped by a signal"):
+    with pytest.raises(JobStopped, match="s"):
         unless_stopped(stopped, 143)
     assert begun == [2, 143]
 
