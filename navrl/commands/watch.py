@@ -42,7 +42,7 @@ def watch(options: argparse.Namespace) -> int:
     check_packages("watch")
     take_words(options, {}, positionals=None)
     if options.overrides:
-        compose("train", options.overrides)  # what is wrong with them is known at once
+        _check(options.overrides)
     places = [_place(name) for name in options.positionals] or [*RUNS]
     from navrl.live.server import serve
     from navrl.live.watch.app import application
@@ -53,6 +53,17 @@ def watch(options: argparse.Namespace) -> int:
     listener = listen(options, WATCH_PORT)
     shown = " and ".join(printable(place) for place in places)
     return serve(application(places, words), listener, f"watching {shown}")
+
+
+def _check(words: Sequence[str]) -> None:
+    """Raise ConfigError about options that navrl replay would refuse, before anything is served."""
+    try:
+        compose("train", words)
+    except ConfigError as error:
+        sentence = str(error).partition(" (see: ")[0]
+        raise ConfigError(
+            f"navrl watch passes options on to navrl replay. {sentence} (see: navrl replay --help)"
+        ) from error
 
 
 def _place(name: str) -> Path:

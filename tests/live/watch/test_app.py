@@ -225,6 +225,7 @@ def test_wrong_words_are_refused_before_the_server_starts(tmp_path, monkeypatch,
     write_run(tmp_path / "outputs/one")
     for word, sentence in {
         "opponent=crnk": "did you mean 'crank'?",
+        "foo=1": "passes options on to navrl replay. Unknown option 'foo'",
         "nowhere": "no run, checkpoints directory or file is called 'nowhere'",
         "outputs/one/config.yaml": "is a file; expected a run or a folder with runs",
         "--port=99999": "expected a whole number from 1 to 65535",
