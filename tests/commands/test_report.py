@@ -165,7 +165,7 @@ def test_a_report_is_not_taken_for_a_run_when_it_is_made_again(tmp_path):
     ("arguments", "sentence"),
     [
         (["nowhere"], "nowhere"),
-        (["latest"], "no run below outputs"),
+        (["latest"], "there is no latest run below outputs; train first, or name a run"),
         (["empty"], "empty holds no metrics.jsonl; expected a run, or a folder with runs"),
         (["young"], "young has logged nothing yet (finished); expected an iteration or more"),
         (["foreign"], "foreign is not described by its config.yaml and overrides.yaml"),

@@ -11,7 +11,7 @@ from navrl.envs.combat.sim.state import Action, decided, initial_state
 from tests.envs.combat.sim.duels import env_rows, shipped_params
 from tests.envs.combat.sim.scalar_combat import Fight, Vehicle
 
-FIGHTS, DECISIONS = 16, 70
+FIGHTS, DECISIONS = 24, 70
 
 
 def random_opening(params, box_m, generator):
