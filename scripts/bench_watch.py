@@ -240,15 +240,25 @@ def _train(folder: Path, words: tuple[str, ...], kind: str) -> float:
     folder.mkdir()
     with contextlib.ExitStack() as stack:
         if kind != "alone":
-            _, address = stack.enter_context(serving(folder))
+            server, address = stack.enter_context(serving(folder))
             for _ in range(3):
                 viewing = (address, kind == _WATCHED[1])
                 threading.Thread(target=_watch, args=viewing, daemon=True).start()
         command = [*_PYTHON, "train", "console=none", "logger=none", *words]
+        began = time.monotonic()
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        if kind != "alone":
+            share = 100 * _own_cpu_s(server.pid) / (time.monotonic() - began)
+            print(f"{kind}: the server took {share:.1f} % of a core, its start included")
     (run,) = (folder / "outputs").glob("*/2*")
     rows = read_iterations(run / "metrics.jsonl")[3:]
     return statistics.mean(row["time/iteration"] for row in rows)
+
+
+def _own_cpu_s(pid: int) -> float:
+    """Return the processor time of a process without that of its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _watch(address: str, follows: bool) -> None:

@@ -138,9 +138,8 @@ def _train_launched(cfg: DictConfig, number: int, folder: Path) -> int:
     finally:
         os.environ.pop(PARENT, None)
     if ended.code < 0:
-        go_on = (
-            f"; go on from the last save with: {resume_command(folder)}" if is_run(folder) else ""
-        )
+        again = f"{resume_command(folder)} ranks={number}"
+        go_on = f"; go on from the last save with: {again}" if is_run(folder) else ""
         sys.stderr.write(f"navrl: {ended.words}{go_on}\n")
     return 128 - ended.code if ended.code < 0 else ended.code
 

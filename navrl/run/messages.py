@@ -45,9 +45,13 @@ def _processes() -> str:
     _, size = world()
     if size == 1:
         return ""
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    here = _ranks_here()
     crowded = not torch.cuda.is_available() and here > cores()
     return f"{size} ranks{f' ({here} share {cores()} cores)' if crowded else ''}, "
+
+
+def _ranks_here() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world()[1]))
 
 
 def one_core(idle: int) -> str:
@@ -153,9 +157,9 @@ def _evaluate(run: Path, files: Repeated) -> str:
 
 
 def resume_command(run: Path, files: Repeated = NO_FILES) -> str:
-    """Return the command that goes on with the run, by as many processes as now."""
+    """Return the command that goes on with the run, by as many processes as now if all are here."""
     _, size = world()
-    ranks = [f"ranks={size}"] if size > 1 else []
+    ranks = [f"ranks={size}"] if size == _ranks_here() > 1 else []
     return _command("train", override("resume", shown_path(run)), *ranks, *files.train)
 
 

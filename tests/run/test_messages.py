@@ -67,6 +67,7 @@ def test_several_processes_are_named_and_the_next_command_has_as_many(monkeypatc
     assert interrupted(tmp_path, complete=False).endswith(" ranks=64")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")  # of 64 machines
     assert lines_of()[1].startswith("64 ranks, device cpu")
+    assert "ranks" not in interrupted(tmp_path, complete=False)  # ranks=64 would start all here
 
 
 def test_one_iteration_is_no_iterations():
