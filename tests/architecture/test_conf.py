@@ -31,7 +31,7 @@ RUNTIME = {
     "logger": {"directory", "name", "config"},
 }
 # Options with a default for short worlds of users; ours say everything in their YAML.
-OURS = {"env": {"sim", "observation", "headline", "objective"}}
+OURS = {"env": {"sim", "observation", "headline", "objective", "reward_split"}}
 
 
 def options(group):
@@ -140,9 +140,9 @@ def test_the_names_that_others_give_it_are_understood():
             "collector.unpacked_share= out",
         ),
         (
-            "env.reward_split=team",
-            "'env.reward_split' is an option of env=coverage, coverage_compat, coverage_relay; choose "
-            "one of them, or leave env.reward_split= out",
+            "env.sim.num_drones=3",
+            "'env.sim.num_drones' is an option of env=coverage, coverage_compat, coverage_relay; choose "
+            "one of them, or leave env.sim.num_drones= out",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from navrl.config.checks import require, require_whole
+from navrl.config.checks import require, require_choice, require_whole
 from navrl.envs.combat.actions import ActionKind
 from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Memory, Pilot, pilot_key
@@ -37,6 +37,8 @@ from navrl.envs.core import random
 from navrl.envs.core.env import BatchedEnv, EnvOptions
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.rewards import Transition, WeightedReward
+
+REWARD_SPLITS = ("team", "per_agent")
 
 
 class Duel(NamedTuple):
@@ -67,14 +69,17 @@ class CombatEnv(BatchedEnv):
         action: ActionKind,
         opponent: Pilot,
         reward: WeightedReward,
+        reward_split: str = "team",  # configurations of older checkpoints lack it
         **options: Unpack[EnvOptions],
     ) -> None:
         require_whole("env.team_size", team_size, 1, MAX_TEAM_SIZE)
+        require_choice("env.reward_split", reward_split, REWARD_SPLITS)
         expected = f"{team_size}, which it takes from env.team_size"
         require(sim.team_size == team_size, "env.sim.team_size", sim.team_size, expected)
         self.team_size, self.action = team_size, action
         self._scenario, self.opponent = scenario.checked(), opponent
         self._team = range(team_size)  # the learner's aircraft; the opponents' come after them
+        self.has_own_rewards = team_size > 1 and reward_split == "per_agent"
         scenario.to(options["device"])
         opponent.prepare(sim.checked(), options["device"])
         super().__init__(sim=sim, observation=observation, reward=reward, **options)
@@ -129,6 +134,12 @@ class CombatEnv(BatchedEnv):
         """Return the configured terms, which read the fight without the opponents' memories."""
         before, after = transition.before.combat, transition.after.combat
         return self._reward(transition._replace(before=before, after=after))
+
+    def own_rewards(self, transition: Transition) -> Tensor | None:
+        """Return every aircraft's reward: its own events and potentials, and the outcome for the team."""
+        if not self.has_own_rewards:
+            return None
+        return torch.stack([self.score(transition._replace(agent=me))[0] for me in self._team])
 
     def statistics(self, state: Duel) -> list[Tensor]:
         """Return the learner's result as rates (a time limit is a draw), and its launches and kills."""

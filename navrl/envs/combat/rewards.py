@@ -5,6 +5,7 @@ here and name it in a file of conf/reward with its weight: it is then logged as 
 needs tables is a class with `prepare` and `__call__`, such as `Defend`.
 
 Terms belong to a team: events count per aircraft of it, so that a weight means the same in any team size.
+With `transition.agent` they are of that aircraft alone, but for what the team shares: outcome, draw, timeout.
 """
 
 import functools
@@ -198,9 +199,10 @@ def _views(transition: Transition) -> list[tuple[Tensor, View]]:
 
 
 def members(transition: Transition) -> range:
-    """Return the indices of the team's aircraft."""
-    size = transition.params.team_size
-    return range(transition.team * size, (transition.team + 1) * size)
+    """Return the indices of the team's aircraft, or of the one that is rewarded."""
+    size, agent = transition.params.team_size, transition.agent
+    everybody = range(transition.team * size, (transition.team + 1) * size)
+    return everybody if agent is None else everybody[agent : agent + 1]
 
 
 def per_member(transition: Transition, rows: Tensor) -> Tensor:

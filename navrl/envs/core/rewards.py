@@ -22,6 +22,7 @@ class Transition(NamedTuple):
     terminated: Tensor  # bool (N,), the episode is over
     truncated: Tensor  # bool (N,), cut by a time limit; never where terminated
     team: int = 0  # the rewarded side
+    agent: int | None = None  # the rewarded one of it; None: all of them
 
 
 Term = Callable[[Transition], Tensor]

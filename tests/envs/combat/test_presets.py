@@ -26,6 +26,10 @@ REWARDS = {
         **{"win": 1.0, "loss": -1.0, "draw": -0.1, "timeout": -0.1},
         **{"defeated": 0.1, "launch": -0.02, "attack": 0.05, "defend": 0.05},
     },
+    "team": {
+        **{"win": 1.0, "loss": -1.0, "draw": -0.5, "timeout": -0.5},
+        **{"hit": 1.0, "killed": -0.5, "attack": 0.1},  # and 0.1 of evade, as in combat
+    },
     "seed_env": {
         **{"win": 500 / 500, "loss": -500 / 500, "draw": -50 / 500},
         **{"hit": 100 / 500, "killed": -200 / 500, "launch": -5 / 500, "frame": 0.1 / 500},

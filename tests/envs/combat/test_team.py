@@ -110,6 +110,37 @@ def test_who_dies_in_a_step_is_dead_in_what_follows_it_and_the_team_plays_on():
         assert not frame["next", "done"].any()
 
 
+def test_every_aircraft_can_be_rewarded_with_its_own_events_and_the_teams_outcome():
+    """Who is killed alone has the -0.5 of it; the team's reward is the mean, here a third."""
+    straight = orders(team(), *[(1, 0, 0)] * SIZE)
+    weights = ("reward=team", "reward.weights.attack=0", "reward.weights.evade=0")
+    for split in ("team", "per_agent"):
+        env = team(*weights, f"env.reward_split={split}", "scenario.range_m=[60000,80000]")
+        changed(env, lambda s: put_missile(s, SIZE, target=1, at=at_the_tail(s, 1)))
+        root = env._tensordict({**env._leaves(env._world), **env._never_done()})
+        ((frame, _),) = play(env, [straight], root)
+        assert frame["next", "reward"][0].item() == pytest.approx(-0.5 / SIZE)
+    assert frame["next", "agents", "reward"][0].flatten().tolist() == [0.0, -0.5, 0.0]
+
+    env = team(*weights, "env.reward_split=per_agent")
+    changed(env, with_alive(True, False, True, False, False, False))
+    root = env._tensordict({**env._leaves(env._world), **env._never_done()})
+    ((frame, _),) = play(env, [straight], root)
+    assert frame["next", "agents", "reward"].flatten().tolist() == [1.0] * 2 * SIZE  # the win
+
+
+@pytest.mark.parametrize("size", [1, SIZE])
+def test_rewards_of_single_aircraft_average_to_the_teams(size):
+    own = team("reward=cold_start", "env.reward_split=per_agent", size=size)
+    torch.manual_seed(0)
+    frames = own.rollout(40, break_when_any_done=False)["next"]
+    assert (("agents", "reward") in frames.keys(True)) == (size > 1)
+    if size > 1:
+        mean = frames["agents", "reward"].mean(2)
+        torch.testing.assert_close(mean, frames["reward"], atol=1e-6, rtol=0.0)
+        assert frames["agents", "reward"].std(2).max() > 0.01
+
+
 def at_the_tail(state, prey):
     """Return the place of a missile that hits env 0's aircraft within a second."""
     x_m, y_m, cos, sin, _ = (field[prey, 0].item() for field in state.aircraft.motion)
