@@ -22,6 +22,7 @@ enum {
     ROUNDS = 16 * ((CYLINDER_SLOTS + 15) / 16),
     KINDS = 8, WIDTHS = 4, DRAWS = 5,
     MOVING = 5, /* the stream of random numbers */
+    HALVINGS = 8, /* of a flight, until the part in which it comes nearest is short */
     NOBODY = 0x7fffffff,
     COLUMNS_FROM = COUNT / 2,
 };
@@ -71,7 +72,7 @@ typedef struct {
 typedef struct {
     float x[BLOCK], y[BLOCK], z[BLOCK], vx[BLOCK], vy[BLOCK], vz[BLOCK]; /* drones after the step */
     float cos[BLOCK], sin[BLOCK];                                         /* of the heading */
-    float way[BLOCK], jolt[BLOCK];
+    float way[BLOCK], way_x[BLOCK], way_y[BLOCK], way_z[BLOCK], jolt[BLOCK];
     float draw[DRAWS][BLOCK];
     int32_t deed[BLOCK], order[NEAR][BLOCK], hit_moving[BLOCK];
     float moving_gap[BLOCK], gap[BLOCK];
@@ -134,6 +135,7 @@ STAGE void fly(Block *restrict b, State in, const float *command, State out, lon
         }
         float dx = x - in.position[e], dy = y - in.position[n + e], dz = z - in.position[2 * n + e];
         b->way[j] = root(dx * dx + dy * dy + dz * dz);
+        b->way_x[j] = dx, b->way_y[j] = dy, b->way_z[j] = dz;
         dx = vx - in.velocity[e], dy = vy - in.velocity[n + e], dz = vz - in.velocity[2 * n + e];
         b->jolt[j] = root(dx * dx + dy * dy + dz * dz);
         b->x[j] = x, b->y[j] = y, b->z[j] = z, b->vx[j] = vx, b->vy[j] = vy, b->vz[j] = vz;
@@ -229,6 +231,21 @@ STAGE float mirror(float flown, float low, float high, int there, float *speed)
     return above ? 2.0f * high - flown : below ? 2.0f * low - flown : flown;
 }
 
+/* Whether the drone meets obstacle d between two places (dx, dy, dz), from the drone, (wx, wy, wz) apart. */
+STAGE int meets(int d, float dx, float dy, float dz, float wx, float wy, float wz)
+{
+    float half = 0.5f + BODY_M, reach = (float)(d * KINDS / COUNT % WIDTHS + 1) * 0.125f + BODY_M;
+    float per = 1.0f / (size(wz) < LEAST_M ? LEAST_M : wz), first = 0.0f, last = 1.0f;
+    if (d < COLUMNS_FROM) {
+        first = most(dz * per - half * size(per), 0.0f);
+        last = least(dz * per + half * size(per), 1.0f);
+    }
+    float back = (dx * wx + dy * wy) / most(wx * wx + wy * wy, LEAST_M * LEAST_M);
+    back = least(most(back, first), last);
+    dx -= back * wx, dy -= back * wy;
+    return (first <= last) & (dx * dx + dy * dy <= reach * reach);
+}
+
 /* Obstacle d of every env: where it flies, what it does then, and a place among the nearest. */
 STAGE int drift(Block *restrict b, State in, State out, long n, long k, int d, int stops)
 {
@@ -255,6 +272,10 @@ STAGE int drift(Block *restrict b, State in, State out, long n, long k, int d, i
         }
         b->deed[j] = deed, any |= deed;
         float dx = x - b->x[j], dy = y - b->y[j];
+        if (EXACT)
+            b->hit_moving[j] |= meets(
+                d, dx, dy, z - b->z[j], x - in.place.x[p] - b->way_x[j], y - in.place.y[p] - b->way_y[j],
+                z - in.place.z[p] - b->way_z[j]);
         union { float value; int32_t bits; } square = {dx * dx + dy * dy};
         int32_t order = square.bits >> tag_bits << tag_bits | d; /* ordered as the distance, and says whose */
         order = square.value <= NEAR_RANGE_M * NEAR_RANGE_M ? order : NOBODY;
@@ -269,6 +290,7 @@ STAGE int drift(Block *restrict b, State in, State out, long n, long k, int d, i
 STAGE void move(Block *restrict b, const int *modes, State in, State out, long n, long k)
 {
     for (int m = 0; m < NEAR; m++) LANES b->order[m][j] = NOBODY;
+    LANES b->hit_moving[j] = 0;
     for (int d = 0; d < COUNT; d++) {
         int mode = modes[d];
         int any = mode == STOP_AND_GO ? drift(b, in, out, n, k, d, 1) : drift(b, in, out, n, k, d, 0);
@@ -281,11 +303,11 @@ STAGE void move(Block *restrict b, const int *modes, State in, State out, long n
     }
 }
 
-/* The nearest moving obstacles, how far their surfaces are, and whether the drone is in one. */
+/* The nearest moving obstacles, how far their surfaces are, and whether the drone is in one at the end. */
 STAGE void tell(Block *restrict b, State out, Near near, long n, long k)
 {
     int tag_bits = 32 - __builtin_clz(COUNT - 1);
-    LANES b->moving_gap[j] = FAR_M, b->hit_moving[j] = 0;
+    LANES b->moving_gap[j] = FAR_M;
     for (int m = 0; m < NEAR; m++) LANES {
         int there = b->order[m][j] != NOBODY, d = there ? b->order[m][j] & ((1 << tag_bits) - 1) : 0;
         long p = d * n + k + j, row = m * n + k + j, rows = NEAR * n;
@@ -303,7 +325,7 @@ STAGE void tell(Block *restrict b, State out, Near near, long n, long k)
         float beside = most(root(square) - radius, 0.0f), above = most(size(z) - half_height, 0.0f);
         float gap = root(beside * beside + above * above), reach = radius + BODY_M;
         b->moving_gap[j] = there ? least(b->moving_gap[j], gap) : b->moving_gap[j];
-        b->hit_moving[j] |= there & (square <= reach * reach) & (size(z) <= half_height + BODY_M);
+        if (!EXACT) b->hit_moving[j] |= there & (square <= reach * reach) & (size(z) <= half_height + BODY_M);
     }
 }
 
@@ -350,7 +372,39 @@ STAGE int aim(const Sight *s, int i, float square_radius)
     return wide ? -1 : beam >= BEAMS ? beam - BEAMS : beam;
 }
 
-/* How many boxes the cell lists, seen from `at`: x, y, z, then cosine and sine of the heading.
+/* How far between two sides the middle is beyond either of them, with its sign. */
+STAGE float beyond(float middle, float half) { return middle - clip(middle, -half, half); }
+
+/* The squared distance to a box on the way here, in its frame; low and high are relative to its end. */
+STAGE float pass_box(
+    float along, float across, float low, float high, float half_x, float half_y, const float *way)
+{
+    float part = 0.0f, width = 0.5f, square = 1e30f;
+    for (int i = 0; i <= HALVINGS; i++, width *= 0.5f) {
+        float back = i < HALVINGS ? part + width : part;
+        float x = beyond(along + back * way[0], half_x), y = beyond(across + back * way[1], half_y);
+        float z = most(low + back * way[2], 0.0f) + least(high + back * way[2], 0.0f);
+        part = x * way[0] + y * way[1] + z * way[2] < 0.0f ? back : part;
+        square = x * x + y * y + z * z;
+    }
+    return square;
+}
+
+STAGE float pass_round(float east, float north, float low, float high, float radius, const float *way)
+{
+    float part = 0.0f, width = 0.5f, square = 1e30f;
+    for (int i = 0; i <= HALVINGS; i++, width *= 0.5f) {
+        float back = i < HALVINGS ? part + width : part;
+        float x = east + back * way[0], y = north + back * way[1], axis = root(x * x + y * y);
+        float outside = most(axis - radius, 0.0f), per = outside / most(axis, LEAST_M);
+        float z = most(low + back * way[2], 0.0f) + least(high + back * way[2], 0.0f);
+        part = (x * way[0] + y * way[1]) * per + z * way[2] < 0.0f ? back : part;
+        square = outside * outside + z * z;
+    }
+    return square;
+}
+
+/* How many boxes the cell lists, seen from `at`: x, y, z, then cosine and sine of the heading, and the way here.
  * *nearest is the squared distance to the nearest of them. */
 STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *list, const float *at, float *nearest)
 {
@@ -372,7 +426,9 @@ STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *lis
         s->low[i] -= at[2], s->high[i] -= at[2];
         float out_x = most(size(along) - half_x, 0.0f), out_y = most(size(across) - half_y, 0.0f);
         float square = out_x * out_x + out_y * out_y, above = most(most(s->low[i], -s->high[i]), 0.0f);
-        found = i < count ? least(found, square + above * above) : found;
+        float way[3] = {at[5] * cos + at[6] * sin, at[6] * cos - at[5] * sin, at[7]};
+        float passed = EXACT ? pass_box(along, across, s->low[i], s->high[i], half_x, half_y, way) : 1e30f;
+        found = i < count ? least(found, least(passed, square + above * above)) : found;
         s->seen[i] = ((square < RANGE_M * RANGE_M) & at_height(s, i)) | !SHORTCUTS;
         s->window[i] = aim(s, i, half_x * half_x + half_y * half_y);
     }
@@ -398,7 +454,8 @@ STAGE int find_rounds(Sight *restrict s, Worlds w, long world, const int32_t *li
         s->low[slot] -= at[2], s->high[slot] -= at[2];
         float outside = most(root(east * east + north * north) - radius, 0.0f);
         float above = most(most(s->low[slot], -s->high[slot]), 0.0f);
-        found = i < count ? least(found, outside * outside + above * above) : found;
+        float passed = EXACT ? pass_round(east, north, s->low[slot], s->high[slot], radius, at + 5) : 1e30f;
+        found = i < count ? least(found, least(passed, outside * outside + above * above)) : found;
         s->seen[slot] = ((outside < RANGE_M) & at_height(s, slot)) | !SHORTCUTS;
         s->window[slot] = aim(s, slot, radius * radius);
     }
@@ -481,7 +538,8 @@ STAGE void sense(Block *restrict b, Sight *restrict s, State in, Worlds w, State
     float a[PACK * RAYS], c[PACK * RAYS];
     for (int pack = 0; pack < BLOCK; pack += PACK) {
         for (int j = pack; j < pack + PACK; j++) {
-            float at[5] = {b->x[j], b->y[j], b->z[j], b->cos[j], b->sin[j]};
+            float at[8] = {b->x[j],   b->y[j],     b->z[j],     b->cos[j],
+                           b->sin[j], b->way_x[j], b->way_y[j], b->way_z[j]};
             float nearest = look(s, a + (j - pack) * RAYS, w, in.world[k + j], at);
             b->gap[j] = EXACT ? least(root(nearest), REACH_M) : RANGE_M;
         }

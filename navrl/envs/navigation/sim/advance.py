@@ -11,7 +11,7 @@ from navrl.envs.navigation.sim import moving_obstacles
 from navrl.envs.navigation.sim.clearance import clearance_in_sight_m
 from navrl.envs.navigation.sim.drone import Factors
 from navrl.envs.navigation.sim.lidar import add_noise, cast
-from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles, nearest
+from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles, nearest, touches_in_flight
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import Ending, NavigationState, Tally, heading, length
 from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
@@ -98,13 +98,14 @@ def advance(
     )
     ranges = scan(params, grid, worlds, after)
     near = near_obstacles(params, after)
+    way = drone.position - state.drone.position
     gap_m = static_gap_m(
-        params, grid, worlds, after.world.to(torch.int64), drone.position, ranges.amin(0)
+        params, grid, worlds, after.world.to(torch.int64), drone.position, way, ranges.amin(0)
     )
     scans = torch.cat([ranges.unsqueeze(0), state.scans[:-1]])
     after = after._replace(static_gap_m=gap_m, scans=scans)
     events = Events(near, command, flown)
-    ending = _ending(params, after, near, state.ending)
+    ending = _ending(params, after, _hits_moving(params, state, after, near), state.ending)
     tally = _tally(params, state, after, events)
     return after._replace(ending=ending, tally=tally), events
 
@@ -124,15 +125,17 @@ def static_gap_m(
     worlds: Worlds,
     world: Tensor,
     position: Tensor,
+    way: Tensor,
     shortest_m: Tensor,
 ) -> Tensor:
-    """Return the distance (N,) from position (3, N) to static obstacles; the shortest beam is shortest_m.
+    """Return the least distance (N,) to static obstacles on a flight by way (3, N) to position (3, N).
 
-    With contact=lidar it is the beam, which as published misses what is thin, low or high between beams.
+    With contact=lidar it is the shortest beam at the end, shortest_m, which as published misses what is
+    thin, low or high between beams.
     """
     if params.contact == "lidar":
         return shortest_m
-    return clearance_in_sight_m(grid, worlds, world, *position.unbind(0))
+    return clearance_in_sight_m(grid, worlds, world, position, way)
 
 
 def sensed(params: NavigationParams, state: NavigationState) -> Tensor:
@@ -172,12 +175,25 @@ def _arriving(on_its_way: Tensor, latency: Tensor) -> Tensor:
     return found
 
 
+def _hits_moving(
+    params: NavigationParams, before: NavigationState, after: NavigationState, near: NearObstacles
+) -> Tensor:
+    """Return where a moving obstacle was hit: at the end as published, or anywhere in the decision."""
+    if params.contact == "lidar":
+        return near.touches(params.body_radius_m)
+    return touches_in_flight(
+        params.moving,
+        (before.obstacles, before.drone.position),
+        (after.obstacles, after.drone.position),
+        params.body_radius_m,
+    )
+
+
 def _ending(
-    params: NavigationParams, state: NavigationState, near: NearObstacles, before: Ending
+    params: NavigationParams, state: NavigationState, hit_moving: Tensor, before: Ending
 ) -> Ending:
     position = state.drone.position
     hit_static = state.static_gap_m < params.body_radius_m
-    hit_moving = near.touches(params.body_radius_m)
     height = position[2]
     outside = (height < params.floor_m) | (height > params.ceiling_m)
     if params.side_limit_m is not None:

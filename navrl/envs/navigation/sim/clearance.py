@@ -1,4 +1,7 @@
-"""Exact distances: from a point to the nearest static obstacle, and between two footprints."""
+"""Exact distances: from a point or a straight flight to static obstacles, and between two footprints."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +16,8 @@ from navrl.envs.navigation.sim.static_obstacles import (
 )
 
 _CHUNK = 1 << 21  # pairs per temporary tensor
+_HALVINGS = 5  # of a flight, before its nearest point is interpolated
+_LEAST_M, _LEAST_M2 = 1e-6, 1e-12  # smallest divisors
 
 
 def clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
@@ -27,13 +32,60 @@ def clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Ten
 
 
 def clearance_in_sight_m(
-    grid: Grid, worlds: Worlds, world: Tensor, x: Tensor, y: Tensor, z: Tensor
+    grid: Grid, worlds: Worlds, world: Tensor, position: Tensor, way: Tensor
 ) -> Tensor:
-    """Return the clearance of points (N,) in worlds int64 (N,), limited to the grid's reach_m."""
-    cell = world * grid.cells + grid.cell_index(x, y)
+    """Return the least clearance (N,) on straight flights by `way` (3, N) that end at position (3, N).
+
+    In worlds int64 (N,). It is limited to the grid's reach_m, and knows what is within that of the end.
+    """
+    cell = world * grid.cells + grid.cell_index(position[0], position[1])
     boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
     cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
-    return _least_m(boxes, cylinders, x, y, z).clamp_max(grid.reach_m)
+    place, flown = position.unsqueeze(-1), way.unsqueeze(-1)
+
+    def from_boxes(back: Tensor | float) -> _Approach:
+        along, across, above = _outside_box(boxes, *(place - back * flown).unbind(0))
+        along_way, across_way = _turned(boxes, flown[0], flown[1])
+        gap_m2 = along.square() + across.square() + above.square()
+        return _Approach(gap_m2, along * along_way + across * across_way + above * flown[2])
+
+    def from_cylinders(back: Tensor | float) -> _Approach:
+        x, y, z = (place - back * flown).unbind(0)
+        beside, above = _outside_cylinder(cylinders, x, y, z)
+        outwards = (x - cylinders.x) * flown[0] + (y - cylinders.y) * flown[1]
+        outwards = outwards / (beside + cylinders.radius_m).clamp_min(_LEAST_M)
+        return _Approach(beside.square() + above.square(), beside * outwards + above * flown[2])
+
+    found_m2 = [_least_on_way_m2(approach) for approach in (from_boxes, from_cylinders)]
+    return _nearest_m(position[0], found_m2).clamp_max(grid.reach_m)
+
+
+class _Approach(NamedTuple):
+    """The distances of obstacles from a point of a flight."""
+
+    gap_m2: Tensor  # squared
+    slope_m2: Tensor  # half of the decrease of that, per flight further back
+
+
+def _least_on_way_m2(approach: Callable[[Tensor | float], _Approach]) -> Tensor:
+    """Return the least squared distance on a flight; approach(0.0) is its end, approach(1.0) its start.
+
+    The distance to a convex shape is convex. A few halvings enclose where it is least, and its slope there
+    is next to straight. Only distances at points of the flight are compared: the result may be too long by
+    a hair, never too short, and never longer than at the end.
+    """
+    end = approach(0.0)
+    later, earlier = end.slope_m2, approach(1.0).slope_m2  # at the ends of the enclosed part
+    part, width = torch.zeros_like(later), 1.0
+    for _ in range(_HALVINGS):
+        width *= 0.5
+        slope = approach(part + width).slope_m2
+        nearer_before = slope > 0.0
+        part = torch.where(nearer_before, part + width, part)
+        later = torch.where(nearer_before, slope, later)
+        earlier = torch.where(nearer_before, earlier, slope)
+    inside = (later / (later - earlier).clamp_min(_LEAST_M2)).clamp(0.0, 1.0)
+    return torch.minimum(end.gap_m2, approach(part + width * inside).gap_m2)
 
 
 def _clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
@@ -44,29 +96,50 @@ def _clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Te
 
 def _least_m(box: Boxes, cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """Return the distance from points (...) to the nearest of their obstacles (..., K)."""
-    nearest_m2 = torch.full_like(x, torch.inf)  # a world may have no obstacle
-    x, y, z = x.unsqueeze(-1), y.unsqueeze(-1), z.unsqueeze(-1)
-    to_box_m2 = _outside_m2(x - box.x, y - box.y, box) + _above_m2(z, box)
-    to_axis_m = torch.sqrt((x - cylinder.x).square() + (y - cylinder.y).square())
-    to_cylinder_m2 = (to_axis_m - cylinder.radius_m).clamp_min(0.0).square() + _above_m2(
-        z, cylinder
-    )
-    for found_m2 in (to_box_m2, to_cylinder_m2):
-        if found_m2.shape[-1] > 0:
-            nearest_m2 = torch.minimum(nearest_m2, found_m2.amin(-1))
+    point = (x.unsqueeze(-1), y.unsqueeze(-1), z.unsqueeze(-1))
+    along, across, above = _outside_box(box, *point)
+    to_box_m2 = along.square() + across.square() + above.square()
+    beside, above = _outside_cylinder(cylinder, *point)
+    return _nearest_m(x, [to_box_m2, beside.square() + above.square()])
+
+
+def _nearest_m(like: Tensor, found_m2: list[Tensor]) -> Tensor:
+    """Return the least of the squared distances (..., K) of several kinds, as a distance (...)."""
+    nearest_m2 = torch.full_like(like, torch.inf)  # a world may have no obstacle
+    for kind_m2 in found_m2:
+        if kind_m2.shape[-1] > 0:
+            nearest_m2 = torch.minimum(nearest_m2, kind_m2.amin(-1))
     return nearest_m2.sqrt()
 
 
-def _outside_m2(east: Tensor, north: Tensor, shape: Boxes | Footprint) -> Tensor:
-    """Return the squared distance to a rectangle from a point relative to its middle."""
+def _outside_box(box: Boxes, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how far points are beyond the sides, along the axes of the box, with signs; 0 between them."""
+    along, across = _turned(box, x - box.x, y - box.y)
+    return _beyond(along, box.half_x_m), _beyond(across, box.half_y_m), _above(z, box)
+
+
+def _outside_cylinder(
+    cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return how far points are beside the cylinder, and how far above it, or below it as a negative."""
+    to_axis_m = torch.sqrt((x - cylinder.x).square() + (y - cylinder.y).square())
+    return (to_axis_m - cylinder.radius_m).clamp_min(0.0), _above(z, cylinder)
+
+
+def _turned(shape: Boxes, east: Tensor, north: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the components along the axes of the box."""
     along = east * shape.cos_yaw + north * shape.sin_yaw
-    across = north * shape.cos_yaw - east * shape.sin_yaw
-    return _beyond_m2(along, shape.half_x_m) + _beyond_m2(across, shape.half_y_m)
+    return along, north * shape.cos_yaw - east * shape.sin_yaw
 
 
-def _above_m2(z: Tensor, shape: Boxes | Cylinders) -> Tensor:
-    """Return the squared height above the top or below the bottom; 0 between them."""
-    return torch.maximum(shape.bottom_m - z, z - shape.top_m).clamp_min(0.0).square()
+def _above(z: Tensor, shape: Boxes | Cylinders) -> Tensor:
+    """Return the height above the top, or below the bottom as a negative; 0 between them."""
+    return z - torch.minimum(torch.maximum(z, shape.bottom_m), shape.top_m)
+
+
+def _beyond(offset: Tensor, half: Tensor) -> Tensor:
+    """Return how far an offset is beyond either side, with its sign; 0 between them."""
+    return offset - torch.minimum(torch.maximum(offset, -half), half)
 
 
 def _beyond_m2(offset: Tensor, half: Tensor) -> Tensor:

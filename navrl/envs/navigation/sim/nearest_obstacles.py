@@ -16,6 +16,7 @@ from navrl.envs.navigation.sim.moving_obstacles import (
 from navrl.envs.navigation.sim.static_obstacles import FAR_M
 
 _BEYOND = (1 << 31) - 1  # the largest int32: no obstacle
+_LEAST_M = 1e-6  # smallest divisor
 
 
 class NearObstacles(NamedTuple):
@@ -76,6 +77,37 @@ def nearest(
     present = chosen != _BEYOND
     index = torch.where(present, chosen & ((1 << tag_bits) - 1), 0).to(torch.int64)
     return _rows(params, obstacles, position, index, present)
+
+
+def touches_in_flight(
+    params: MovingParams,
+    before: tuple[MovingObstacles, Tensor],
+    after: tuple[MovingObstacles, Tensor],
+    drone_radius_m: float,
+) -> Tensor:
+    """Return where a drone touches any obstacle between two places (3, N), bool (N,); all fly straight.
+
+    The part of the flight in which the two are level is searched for where they are nearest.
+    """
+    (x, y, z), (x_was, y_was, z_was) = (
+        [part - own for part, own in zip(obstacles.position, place.unbind(0), strict=True)]
+        for obstacles, place in (after, before)
+    )
+    way_x, way_y, way_z = x - x_was, y - y_was, z - z_was
+    index = torch.arange(params.count, device=x.device).unsqueeze(-1)
+    half_m = 0.5 * BLOCK_HEIGHT_M + drone_radius_m
+    # Parts of the flight, counted back from its end, so that the end itself is computed as touches() does.
+    per_way = 1.0 / torch.where(way_z.abs() < _LEAST_M, _LEAST_M, way_z)
+    middle, half = z * per_way, half_m * per_way.abs()
+    column = is_column(params, index)
+    first = torch.where(column, 0.0, (middle - half).clamp_min(0.0))
+    last = torch.where(column, 1.0, (middle + half).clamp_max(1.0))
+    square = (way_x * way_x + way_y * way_y).clamp_min(_LEAST_M * _LEAST_M)
+    back = (x * way_x + y * way_y) / square
+    back = torch.minimum(torch.maximum(back, first), last)
+    x, y = x - back * way_x, y - back * way_y
+    reach_m = radius_m(params, index) + drone_radius_m
+    return ((first <= last) & (x * x + y * y <= reach_m * reach_m)).any(0)
 
 
 def _rows(

@@ -84,7 +84,24 @@ class NavigationParams(NamedTuple):
         require_choice("env.sim.speed_limit", self.speed_limit, SPEED_LIMITS)
         require_choice("env.sim.contact", self.contact, CONTACTS)
         require_choice("env.sim.frame", self.frame, FRAMES)
+        self._check_speed()
         require_whole("env.sim.near_count", self.near_count, 1)
         require_whole("env.sim.scan_latency_decisions", self.scan_latency_decisions, 0, 4)
         self.vary.check()
         return self
+
+    def _check_speed(self) -> None:
+        """Raise ConfigError for drones so fast that a collision within a decision is missed."""
+        axes = 3.0 if self.speed_limit == "box" else 1.0
+        # The lidar's contact is tested at the end of a decision only; the exact one on the whole way, among
+        # the obstacles in sight from its end.
+        most_m, instead = self.body_radius_m, "lower it or env.sim.decision_s, or use contact=exact"
+        if self.contact == "exact":
+            most_m, instead = (
+                self.lidar.range_m - self.body_radius_m,
+                "lower it or env.sim.decision_s",
+            )
+        most_mps = most_m / (self.decision_s * math.sqrt(axes))
+        expected = f"at most {most_mps:.4g}, or collisions within a decision are missed; {instead}"
+        usable = self.speed_limit_mps <= most_mps
+        require(usable, "env.sim.speed_limit_mps", self.speed_limit_mps, expected)

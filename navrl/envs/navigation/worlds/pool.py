@@ -270,7 +270,8 @@ class WorldPool:
             )
             found.append(ranges.flatten(1))
         scans = torch.cat(found)
-        gaps = static_gap_m(self._params, self.grid, worlds, world, start, scans.amin(-1))
+        way = torch.zeros_like(start)
+        gaps = static_gap_m(self._params, self.grid, worlds, world, start, way, scans.amin(-1))
         return scans.view(count, places, -1), gaps.view(count, places)
 
 

@@ -86,6 +86,52 @@ def test_a_pillar_ahead_is_hit_at_the_radius_of_the_body(name, gap_m, collides):
     assert after.tally.clearance_m.tolist() == pytest.approx([gap_m] * 2, abs=1e-5)
 
 
+FAST = ("env.sim.speed_limit_mps=20", "env.sim.decision_s=0.05")
+
+
+@pytest.mark.parametrize(("half_m", "hit"), [(0.02, True), (None, False)])
+@pytest.mark.parametrize("level", ["static", "moving"])
+def test_no_drone_flies_through_anything_within_a_decision(level, half_m, hit):
+    """1 m in a decision, from 0.5 m before to 0.5 m behind what is thinner than that."""
+    env, worlds = shipped("navigation", *FAST), block(7.0, 7.0, 0.1, 0.0, 0.1)
+    state, zero = env.state, torch.zeros(3, 2)
+    far = torch.full_like(state.obstacles.position.x, FAR_M)
+    place = Triple(far, far, far)
+    if half_m is not None and level == "static":
+        worlds = block(0.0, 0.0, half_m, 0.0, 5.0)
+    elif half_m is not None:  # the narrowest column, of radius 0.125 m
+        place = Triple(
+            *(
+                rows.index_fill(0, torch.tensor([40]), at)
+                for rows, at in zip(place, (0.0, 0.0, 2.5), strict=True)
+            )
+        )
+    start = torch.tensor([[-0.5], [0.0], [1.5]]).expand(3, 2)
+    state = state._replace(
+        start=start,
+        goal=start + torch.tensor([[10.0], [0.0], [0.0]]),
+        drone=state.drone._replace(position=start, velocity=zero),
+        obstacles=state.obstacles._replace(
+            position=place, velocity=Triple(*zero.unsqueeze(1).expand(3, 80, 2))
+        ),
+        world=torch.zeros_like(state.world),
+    )
+    command = torch.tensor([[20.0], [0.0], [0.0]]).expand(3, 2)
+    after, events = advance(env.params, GRID, worlds, state, command, command)
+    assert after.drone.position[0].tolist() == pytest.approx([0.5, 0.5], abs=1e-5)
+    assert after.scans[0].amin() > 0.3  # the lidar and the place at the end
+    assert not events.near.touches(0.3).any()  # tell of no contact
+    assert getattr(after.ending, f"hit_{level}").tolist() == [hit] * 2
+
+
+def test_a_drone_too_fast_for_its_contact_is_refused():
+    """A beam is looked at once a decision, in which a drone must not fly farther than its radius."""
+    with pytest.raises(ValueError, match=r"speed_limit_mps = 20.*at most 10\.83, .*contact=exact"):
+        make_env("env.sim.speed_limit_mps=20", name="navigation_compat", num_envs=1)
+    with pytest.raises(ValueError, match=r"speed_limit_mps = 50.*at most 42\.72, .*decision_s"):
+        make_env("env.sim.speed_limit_mps=50", name="navigation", num_envs=1)
+
+
 def test_an_episode_begins_with_the_distance_at_its_start():
     env = shipped("navigation")
     state, worlds = env.state, env.worlds.openings.worlds

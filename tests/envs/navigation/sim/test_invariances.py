@@ -60,9 +60,10 @@ def test_a_turned_world_is_sensed_alike_from_a_turned_drone(angle):
     assert 0.2 < float((found < LIDAR.range_m).float().mean()) < 0.9
     apart = (found - ranges).abs()
     assert float((apart > TOLERANCE_M).float().mean()) < 2e-3
-    number = torch.zeros(len(x), dtype=torch.int64)
+    number, still = torch.zeros(len(x), dtype=torch.int64), torch.zeros(3, len(x))
     gaps = [
-        clearance_in_sight_m(GRID, w, number, *xy, z) for w, xy in ((world, (x, y)), (other, place))
+        clearance_in_sight_m(GRID, w, number, torch.stack([*xy, z]), still)
+        for w, xy in ((world, (x, y)), (other, place))
     ]
     torch.testing.assert_close(gaps[1], gaps[0], atol=1e-5, rtol=0.0)
     # No beam is shorter than the way to the nearest obstacle, but to the ground.

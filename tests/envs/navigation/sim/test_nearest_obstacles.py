@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.nearest_obstacles import nearest
+from navrl.envs.navigation.sim.moving_obstacles import Triple
+from navrl.envs.navigation.sim.nearest_obstacles import nearest, touches_in_flight
 from tests.envs.navigation.sim.moving_examples import begun, moving_params, placed, vectors
 
 # Indices of 80: a block 1 m wide, a block 0.25 m wide, a column 0.5 m wide.
@@ -102,3 +103,45 @@ def test_the_farther_of_two_can_be_the_one_that_is_hit():
     rows = {SMALL_BLOCK: (0.1, 0.0, 4.0), BLOCK: (0.7, 0.0, 1.0)}
     assert seen(rows).touches(0.3).tolist() == [True]
     assert seen({SMALL_BLOCK: rows[SMALL_BLOCK]}).touches(0.3).tolist() == [False]
+
+
+def test_a_flight_touches_what_one_of_two_thousand_points_on_it_touches():
+    """Drones fly up to 1.7 m and obstacles 0.15 m, as in 0.05 s at 20 and at 3 m/s."""
+    params, envs = moving_params(), 400
+    draw = torch.Generator().manual_seed(1)
+
+    def around(reach_m, *size):
+        return (2.0 * torch.rand(*size, envs, generator=draw) - 1.0) * reach_m
+
+    rows = dict.fromkeys((SMALL_BLOCK, BLOCK, COLUMN), (0.0, 0.0, 1.0))
+    one = placed(rows)
+    places = torch.stack(one.position).expand(3, 80, envs)
+    ends = [place + around(0.1, 3, 80) for place in (places, places)]
+    ends[1][2, :, :100] = ends[0][2, :, :100]  # level
+    own = [torch.tensor([[0.0], [0.0], [1.0]]) + around(0.9, 3) for _ in range(2)]
+    before, after = (
+        (one._replace(position=Triple(*place)), drone)
+        for place, drone in zip(ends, own, strict=True)
+    )
+    found = touches_in_flight(params, before, after, 0.3)
+    chosen = [SMALL_BLOCK, BLOCK, COLUMN]
+    radius, half_height = torch.tensor([0.125, 0.5, 0.25]), torch.tensor([0.5, 0.5, 1e6])
+    least = torch.full((envs,), math.inf)  # of what is missing to a contact
+    at_end = least
+    for part in torch.linspace(0.0, 1.0, 2_000).tolist():
+        place = (ends[0] + part * (ends[1] - ends[0]))[:, chosen]
+        x, y, z = (place - (own[0] + part * (own[1] - own[0])).unsqueeze(1)).unbind(0)
+        beside = (x * x + y * y).sqrt() - radius.unsqueeze(1) - 0.3
+        missing = torch.maximum(beside, z.abs() - half_height.unsqueeze(1) - 0.3)
+        at_end = missing.amin(0)
+        least = torch.minimum(least, at_end)
+    clear = least.abs() > 2e-3  # nearer, the two thousand points decide
+    assert torch.equal(found[clear], (least < 0.0)[clear])
+    assert ((least < -2e-3) & (at_end > 0.0)).sum() > 40
+    assert (found == (least < 0.0)).float().mean() > 0.98
+
+
+def test_a_flight_that_ends_where_it_began_touches_what_is_there():
+    for place, hit in (((0.79, 0.0, 1.0), True), ((0.0, 0.0, 1.81), False)):
+        still = (placed({BLOCK: place}), torch.tensor([[0.0], [0.0], [1.0]]))
+        assert touches_in_flight(moving_params(), still, still, 0.3).tolist() == [hit]
