@@ -34,9 +34,14 @@ class RandomRoutes:
     clearance_m: float  # from the obstacles to start and goal, which are never inside one
     attempts: int  # per route
 
-    def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return starts and goals (3, ...) from six numbers (6, ...), and which of them are possible."""
-        raise TypeError(f"{type(self).__name__} lacks draw(draws) -> (start, goal, possible)")
+    def draw(self, draws: Tensor, of_route: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return starts and goals (3, ...) from numbers (6, ...), and which of them are possible.
+
+        `of_route` (...) is one more number, the same in all attempts of a route.
+        """
+        raise TypeError(
+            f"{type(self).__name__} lacks draw(draws, of_route) -> (start, goal, possible)"
+        )
 
     def make(self, key: Tensor, obstacles: StaticObstacles, count: int) -> Routes:
         """Return `count` routes for each of the worlds with these keys, int64 (G,)."""
@@ -51,11 +56,13 @@ class RandomRoutes:
         """Return start and goal (3, P) of the first attempt that fits, for each route of one world."""
         start = torch.zeros((3, key.shape[0]), device=key.device)
         goal, waiting = torch.zeros_like(start), torch.arange(key.shape[0], device=key.device)
+        of_route = random.uniform(key, random.WORLD, 1)[0]
         for tried in range(0, self.attempts, _BATCH):
             batch_key = random.mix(key[waiting] ^ tried)
             draws = random.uniform(batch_key, random.WORLD, _DRAWS * _BATCH)
             draws = draws.view(_DRAWS, _BATCH, -1).transpose(1, 2)
-            starts, goals, possible = self.draw(draws)  # (3, W, A), (W, A)
+            last = of_route[waiting].unsqueeze(1).expand(-1, _BATCH)
+            starts, goals, possible = self.draw(draws, last)  # (3, W, A), (W, A)
             fits = self._fits(obstacles, starts, goals, possible)
             column = (~fits).to(torch.int64).cumprod(-1).sum(-1)  # the first that fits
             row = (column < _BATCH).nonzero().squeeze(1)
@@ -106,7 +113,7 @@ class PerimeterRoutes(RandomRoutes):
 
     half_side_m: float
 
-    def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(self, draws: Tensor, of_route: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return two points of the perimeter."""
         start, goal = self._point(*draws[:3]), self._point(*draws[3:])
         return start, goal, torch.ones_like(draws[0], dtype=torch.bool)
@@ -130,26 +137,34 @@ class PerimeterRoutes(RandomRoutes):
 
 @dataclass(frozen=True, kw_only=True)
 class FreeRoutes(RandomRoutes):
-    """Routes with start and goal anywhere in the free space of a rectangle, and uniform distances.
+    """Routes with start and goal in the free space of a rectangle, and uniform distances.
 
-    The goal is drawn around the start, so that a narrow range of distances costs no more attempts.
+    The distance is drawn once for a route, so that no distance is rarer because fewer of its attempts fit.
+    Directions are uniform among those in which the rectangle is long enough, starts among those whose goal is
+    inside.
     """
 
     x_m: Bounds
     y_m: Bounds
 
-    def draw(self, draws: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return a point of the rectangle, and another at a drawn distance and direction from it."""
-        x, y = _between(self.x_m, draws[0]), _between(self.y_m, draws[1])
+    def draw(self, draws: Tensor, of_route: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a point of the rectangle, and another at the route's distance from it."""
         z, goal_z = _between(self.z_m, draws[2]), _between(self.z_m, draws[3])
-        distance_m, angle_rad = _between(self.distance_m, draws[4]), 2.0 * math.pi * draws[5]
+        distance_m = _between(self.distance_m, of_route)
         level_m2 = distance_m.square() - (goal_z - z).square()
         level_m = level_m2.clamp_min(0.0).sqrt()
-        goal_x, goal_y = x + level_m * angle_rad.cos(), y + level_m * angle_rad.sin()
-        inside = (goal_x >= self.x_m[0]) & (goal_x <= self.x_m[1])
-        inside = inside & (goal_y >= self.y_m[0]) & (goal_y <= self.y_m[1])
+        wide_m, deep_m = self.x_m[1] - self.x_m[0], self.y_m[1] - self.y_m[0]
+        # The steepest and the flattest direction of a quarter in which both points are inside.
+        low = (wide_m / level_m).clamp_max(1.0).acos()
+        high = (deep_m / level_m).clamp_max(1.0).asin()
+        angle_rad = low + (high - low) * draws[4]
+        quarter = (4.0 * draws[5]).floor()
+        east = level_m * torch.where(quarter % 2.0 == 0.0, angle_rad.cos(), -angle_rad.cos())
+        north = level_m * torch.where(quarter < 2.0, angle_rad.sin(), -angle_rad.sin())
+        x, goal_x = _apart(self.x_m, east, draws[0])
+        y, goal_y = _apart(self.y_m, north, draws[1])
         start, goal = torch.stack([x, y, z]), torch.stack([goal_x, goal_y, goal_z])
-        return start, goal, inside & (level_m2 >= 0.0)
+        return start, goal, (level_m2 >= 0.0) & (low <= high)
 
     def checked(self) -> Self:
         """Return self, or raise ConfigError for an impossible number."""
@@ -173,6 +188,14 @@ def _outermost_m(obstacles: StaticObstacles) -> Tensor:
         for kind, reach_m in ((boxes, corner_m), (cylinders, cylinders.radius_m))
     ]
     return torch.cat([reach.flatten() for reach in reaches] + [corner_m.new_zeros(1)]).amax()
+
+
+def _apart(bounds: Bounds, way_m: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two points so far apart between the bounds, the middle of them uniform."""
+    low, high = bounds
+    room_m = (high - low - way_m.abs()).clamp_min(0.0)
+    first = low + room_m * draw + (-way_m).clamp_min(0.0)
+    return first.clamp(low, high), (first + way_m).clamp(low, high)
 
 
 def _between(bounds: Bounds, draw: Tensor) -> Tensor:

@@ -147,7 +147,7 @@ def test_no_beam_meets_a_moving_obstacle_but_it_is_observed(name):
     env = shipped(name)
     state = env.state
     before = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
-    beside = [field.clone() for field in state.obstacles.position]
+    beside = [torch.full_like(field, FAR_M) for field in state.obstacles.position]
     for field, own, step_m in zip(beside, state.drone.position, (1.0, 0.0, 0.0), strict=True):
         field[0] = own + step_m
     state = state._replace(obstacles=state.obstacles._replace(position=Triple(*beside)))

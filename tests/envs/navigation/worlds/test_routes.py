@@ -113,6 +113,45 @@ def test_every_distance_is_as_likely_as_any_other_in_a_wide_world():
     assert abs(int(east.sum()) - 1000) < binomial(2000, 0.5)
 
 
+@pytest.mark.parametrize("distance_m", [(10.0, 35.0), (30.0, 56.0)])
+def test_every_distance_is_as_likely_as_any_other_in_a_narrow_world(distance_m):
+    """In the square of the preset, where most long routes do not fit: by the chi-square of fifty parts.
+
+    Its mean is 49 and its deviation sqrt(2 * 49) = 9.9; distances drawn anew with every attempt gave 749 and
+    6,199.
+    """
+    forest = dataclasses.replace(
+        FREE, x_m=(-20.0, 20.0), y_m=(-20.0, 20.0), z_m=(0.8, 2.5), distance_m=distance_m
+    )
+    routes = forest.checked().make(keys(range(4)), nothing(4), 1_000)
+    low, high = distance_m
+    part = ((lengths(routes) - low) / (high - low)).flatten()
+    counts = torch.bincount((50.0 * part).long().clamp(0, 49), minlength=50).double()
+    assert float((counts - 80.0).square().sum() / 80.0) < 49.0 + 5.0 * math.sqrt(98.0)
+    for points in routes:
+        assert points[:2].abs().max() <= 20.0
+        # As many west as east, and south as north.
+        for axis in range(2):
+            assert abs(int((points[axis] > 0.0).sum()) - 2000) < binomial(4000, 0.5)
+    way = routes.goal - routes.start
+    for axis in range(2):
+        assert abs(int((way[axis] > 0.0).sum()) - 2000) < binomial(4000, 0.5)
+
+
+def test_crowded_places_make_no_distance_rarer():
+    """Half of the square is one low plate, over which nobody may begin or end: long routes fit seldom."""
+    one = torch.ones((1, 1))
+    zero = torch.zeros_like(one)
+    plate = Boxes(10.0 * one, zero, 10.0 * one, 30.0 * one, one, zero, zero, 2.0 * one)
+    crowded = StaticObstacles(plate, absent_cylinders(1, 0))
+    maker = dataclasses.replace(
+        FREE, x_m=(-20.0, 20.0), y_m=(-20.0, 20.0), z_m=(0.8, 2.5), distance_m=(10.0, 40.0)
+    )
+    part = ((lengths(maker.checked().make(keys([0]), crowded, 2_000)) - 10.0) / 30.0).flatten()
+    counts = torch.bincount((20.0 * part).long().clamp(0, 19), minlength=20).double()
+    assert float((counts - 100.0).square().sum() / 100.0) < 19.0 + 5.0 * math.sqrt(38.0)
+
+
 def test_height_counts_in_the_distance_so_that_a_narrow_range_needs_no_luck():
     narrow = dataclasses.replace(FREE, z_m=(0.5, 4.0), distance_m=(7.0, 7.001), attempts=80)
     distance_m = lengths(narrow.checked().make(keys(range(2)), nothing(2), 100))
