@@ -309,8 +309,8 @@ class Training:
 
     def step_bare(self) -> None:
         """Step all envs once, without TensorDict."""
-        env, action = self.env, self._frame.get(self.env.action_key)
-        env._packed, _, _ = env._whole_step(env._started(), action, env.outside(), env._seed)
+        env = self.env
+        env._packed, _, _ = env.decide(self._frame.get(env.action_key))
 
     @torch.no_grad()
     def act(self) -> None:

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from tensordict import TensorDict
 
 from navrl.config.compose import build
 from navrl.envs.alice_and_bob.sim import GridState
 from tests.envs.conftest import configuration
 from tests.envs.coverage.sim import scalar_radio
-from tests.envs.playing import play, random_actions, stacked
+from tests.envs.playing import assert_same, play, random_actions, stacked
 
 EAST, STAY = 0, 4
 GRID, DRONES = "env=alice_and_bob", "env=coverage"
@@ -109,6 +110,21 @@ def test_drones_can_be_rewarded_with_what_the_team_would_lack_without_them():
         lack = [whole - worth(drones[:i] + drones[i + 1 :], users, 5) for i in range(5)]
         assert brought[number].tolist() == pytest.approx(lack, abs=1e-4)
     assert brought.min() < 0.0 < brought.max()  # some disturb more than they serve
+
+
+def test_restarts_apart_change_no_bit():
+    """Episodes end together until two envs are restarted by hand."""
+    apart, whole = (make("env=coverage", "env.sim.horizon=5") for _ in range(2))
+    assert apart._restarts_apart
+    whole._restarts_apart = False
+    actions, some = random_actions(whole, 12), torch.tensor([[True], [False], [True], [False]])
+    runs = []
+    for env in (apart, whole):
+        frames = play(env, actions[:3])
+        root = env.reset(TensorDict({"_reset": some}, [4]))
+        runs.append(stacked(frames + play(env, actions[3:], root)))
+    assert runs[0]["next", "done"].sum(1).flatten().tolist() == [1, 2, 1, 2]
+    assert_same(*runs)
 
 
 def test_an_episode_is_judged_by_its_last_step():

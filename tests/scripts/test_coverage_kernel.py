@@ -8,7 +8,7 @@ import torch
 from kernels.coverage import CoverageKernel
 from navrl.config.compose import build
 from navrl.envs.core.rewards import Transition
-from navrl.envs.coverage.sim.advance import advance, initial_state, links_sinr_db, served
+from navrl.envs.coverage.sim.advance import advance, initial_state, links_sinr, served
 from tests.envs.conftest import configuration
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the kernel needs gcc")
@@ -25,7 +25,8 @@ def parts_of(*overrides):
 
 def tied(params, state):
     """Envs (N,) with two signals that are the same but for rounding, or one just loud enough."""
-    best = links_sinr_db(params, state.position, state.users.place, state.shadow).amax(0)
+    links = links_sinr(params, state.position, state.users.place, state.shadow)
+    best = 10.0 * links.amax(0).log10()
     at_the_bar = (best - params.radio.min_sinr_db).abs() < TIE_DB
     return at_the_bar.any(0) | (best.sort(0).values.diff(dim=0) < TIE_DB).any(0)
 

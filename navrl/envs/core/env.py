@@ -58,6 +58,15 @@ class EnvOptions(TypedDict):
     first_env_id: NotRequired[int]  # of this process among all that share a seed
 
 
+_OUTCOME = (
+    "reward",
+    "agents/reward",
+    "terminated",
+    "truncated",
+    "done",
+)  # of a step, not of a state
+
+
 class World(NamedTuple):
     """The memory of an env between two steps."""
 
@@ -73,6 +82,7 @@ class BatchedEnv(EnvBase):
     action: specs.Action  # what an agent may do
     statistic_names: tuple[str, ...] = ()  # of what `statistics` returns
     rate_names: tuple[str, ...] = ()  # those of them that are 0 or 1
+    ends_together = False  # whether all envs that began together end in the same step
     has_own_rewards = False  # whether own_rewards returns the reward of every agent
     share_names: tuple[str, ...] = ()  # further ones that are within [0, 1]
     scripted_group: str | None = None  # the group of options that can act in place of a policy
@@ -109,7 +119,11 @@ class BatchedEnv(EnvBase):
         self._env_id = torch.arange(num_envs, device=device) + options.get("first_env_id", 0)
         self._false = torch.zeros(num_envs, 1, dtype=torch.bool, device=device)
         self._packed: Packed | None = None  # the current World
+        # Where episodes end together most steps restart nothing; on a GPU asking would wait for it.
+        self._restarts_apart = self.ends_together and device.type == "cpu"
         self._whole_step = Compiled(self._whole_step_eager, self.compile_mode)
+        self._decision = Compiled(self._decision_eager, self.compile_mode)
+        self._restart = Compiled(self._restart_eager, self.compile_mode)
         self._set_seed(options["seed"])
         self._declare(check_opening(self, self._seed))
         self._packing = Packing(self._opening(torch.zeros_like(self._env_id), self._seed))
@@ -170,8 +184,7 @@ class BatchedEnv(EnvBase):
         self, tensordict: TensorDictBase
     ) -> tuple[TensorDictBase, TensorDictBase]:
         """Make one decision and restart finished envs; the fast path, without host synchronisation."""
-        packed, action = self._started(), tensordict.get(self.action_key)
-        self._packed, ahead, root = self._whole_step(packed, action, self.outside(), self._seed)
+        self._packed, ahead, root = self.decide(tensordict.get(self.action_key))
         upcoming = self._tensordict(ahead)
         opening = self._tensordict({**root, **self._never_done()})
         carried = tensordict.pop("next", None)
@@ -179,6 +192,16 @@ class BatchedEnv(EnvBase):
             carry(carried, upcoming, opening)
         tensordict.set("next", upcoming)
         return tensordict, opening
+
+    def decide(self, action: Tensor) -> tuple[Packed, dict[str, Tensor], dict[str, Tensor]]:
+        """Return the world after a decision and any restarts, and the leaves before and after these."""
+        packed = self._started()
+        if not self._restarts_apart:
+            return self._whole_step(packed, action, self.outside(), self._seed)
+        packed, ahead = self._decision(packed, action, self.outside())
+        if ahead["done"].any():
+            return self._restart(packed, ahead, self._seed)
+        return packed, ahead, {name: leaf for name, leaf in ahead.items() if name not in _OUTCOME}
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Make one decision without a restart; the slow path that TorchRL checks."""
@@ -204,9 +227,30 @@ class BatchedEnv(EnvBase):
     def _whole_step_eager(
         self, packed: Packed, action: Tensor, given: Any, seed: Tensor
     ) -> tuple[Packed, dict[str, Tensor], dict[str, Tensor]]:
+        settled, ahead = self._decided(packed, action, given)
+        return self._begun(settled, ahead, seed)
+
+    def _decision_eager(
+        self, packed: Packed, action: Tensor, given: Any
+    ) -> tuple[Packed, dict[str, Tensor]]:
+        settled, ahead = self._decided(packed, action, given)
+        return pack(settled), ahead
+
+    def _restart_eager(
+        self, packed: Packed, ahead: dict[str, Tensor], seed: Tensor
+    ) -> tuple[Packed, dict[str, Tensor], dict[str, Tensor]]:
+        return self._begun(self._packing.unpack(packed), ahead, seed)
+
+    def _decided(
+        self, packed: Packed, action: Tensor, given: Any
+    ) -> tuple[World, dict[str, Tensor]]:
         world: World = self._packing.unpack(packed)
         after, events = self.advance_given(world.state, action.movedim(0, -1), given)
-        settled, ahead = self._settle(world, after, events)
+        return self._settle(world, after, events)
+
+    def _begun(
+        self, settled: World, ahead: dict[str, Tensor], seed: Tensor
+    ) -> tuple[Packed, dict[str, Tensor], dict[str, Tensor]]:
         restarted = self._restarted(settled, ahead["done"].squeeze(-1), seed)
         return pack(restarted), ahead, self._leaves(restarted)
 

@@ -41,6 +41,7 @@ class CoverageEnv(BatchedEnv):
     share_names = ("coverage", "quality", "connectivity")
     _reward: SharedReward
     action = specs.Bounds(-1.0, 1.0, columns=_AXES)
+    ends_together = True
 
     @property
     def column_names(self) -> dict[str, Sequence[str]]:

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 
 from navrl.config.checks import require_number, require_whole
-from navrl.envs.coverage.sim.advance import CoverageState
+from navrl.envs.coverage.sim.advance import CoverageState, serving
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from navrl.envs.coverage.sim.params import CoverageParams
 
 # A configuration may name these.
-__all__ = ["Histogram", "Raw", "Relative"]
+__all__ = ["Histogram", "Raw", "Relative", "ServiceGrid"]
 
 # Parts are multiples of its inverse squared, so that sums of them are exact in any order.
 _EXACT = 256.0
+_FEW_CELLS = 10  # along a side: adding to all of more takes longer than finding the four
 
 READS = CoverageParams  # the constants that these observations need
 _AXES = 3
@@ -147,19 +148,78 @@ class Histogram:
         return torch.cat([drones, counts * (1.0 / params.num_users), _time(params, state)])
 
 
-def soft_counts(apart_m: Tensor, cells: int, cell_m: float) -> Tensor:
+class ServiceGrid(Histogram):
+    """As Histogram, with unserved users on a grid of their own, and every drone's load and quality."""
+
+    def prepare(self, params: CoverageParams, device: torch.device | str) -> None:
+        """Determine the shapes."""
+        super().prepare(params, device)
+        (own,), cells = self.leaves["own"], self.cells**2
+        self.leaves |= {"own": (own + 2,), "unserved": (cells,)}
+        self.state_size += cells + 2 * params.num_drones
+
+    def rows(self, params: CoverageParams, state: CoverageState) -> dict[str, Tensor]:
+        """Return the leaves."""
+        leaves = super().rows(params, state)
+        apart_m = state.users.place.unsqueeze(1) - state.position[:2].unsqueeze(2)
+        counts = soft_counts(apart_m, self.cells, self.cell_m, _unserved(params, state))
+        own = torch.cat([leaves["own"], _service(params, state).transpose(0, 1)], 1)
+        return leaves | {"own": own, "unserved": counts * (1.0 / params.num_users)}
+
+    def state_rows(self, params: CoverageParams, state: CoverageState) -> Tensor:
+        """Return the same with the users that nobody serves, and loads and qualities."""
+        from_middle = state.users.place.unsqueeze(1) - 0.5 * params.side_m
+        cell_m, unserved = params.side_m / self.cells, _unserved(params, state)
+        counts = soft_counts(from_middle, self.cells, cell_m, unserved)[0]
+        rows = [counts * (1.0 / params.num_users), _service(params, state).flatten(0, 1)]
+        return torch.cat([super().state_rows(params, state), *rows])
+
+
+def _unserved(params: CoverageParams, state: CoverageState) -> Tensor:
+    """Return 1 for every user without a drone, (m, N)."""
+    return (serving(params, state) < 0).float()
+
+
+def _service(params: CoverageParams, state: CoverageState) -> Tensor:
+    """Return the load and the mean quality of every drone, 0 to 1, (2, n, N)."""
+    load, quality = state.service.load, state.service.quality
+    return torch.stack([load * (1.0 / params.radio.max_users), quality / load.clamp_min(1.0)])
+
+
+def soft_counts(apart_m: Tensor, cells: int, cell_m: float, weight: Tensor | None = None) -> Tensor:
     """Count m positions in the cells of a grid: (2, n, m, N) -> (n, cells * cells, N).
 
     A position between the middles of cells counts in part for each of them, one outside for the last cell.
+    `weight` (m, N) is how often each counts.
     """
     middle = 0.5 * (cells - 1)
     place = (apart_m * (1.0 / cell_m)).clamp(-middle, middle) + middle
+    place = (place * _EXACT).round() * (1.0 / _EXACT)
+    add = _add_to_all if torch.compiler.is_compiling() and cells <= _FEW_CELLS else _add_to_four
+    return add(place, cells, weight)
+
+
+def _add_to_all(place: Tensor, cells: int, weight: Tensor | None) -> Tensor:
+    """Add a part of every position, mostly 0, to every cell: compiled to one loop without addresses."""
+    columns, rows = (
+        [(1.0 - (along - middle).abs()).clamp_min(0.0) for middle in range(cells)]
+        for along in place
+    )
+    if weight is not None:
+        columns = [part * weight for part in columns]
+    return torch.stack([(x * y).sum(1) for x in columns for y in rows], 1)
+
+
+def _add_to_four(place: Tensor, cells: int, weight: Tensor | None) -> Tensor:
+    """Add the parts of every position to the four cells around it."""
     first = place.floor().clamp(0.0, max(0, cells - 2))
-    x, y = ((place - first) * _EXACT).round() * (1.0 / _EXACT)  # (n, m, N), fraction of a cell
+    x, y = place - first  # (n, m, N), fraction of a cell
     column, row = first.to(torch.int64)
     here, step = column * cells + row, min(1, cells - 1)
     cell = torch.cat([here, here + step, here + cells * step, here + (cells + 1) * step], 1)
     part = torch.cat([(1.0 - x) * (1.0 - y), (1.0 - x) * y, x * (1.0 - y), x * y], 1)
+    if weight is not None:
+        part = part * weight.repeat(4, 1)
     nothing = part.new_zeros(part.shape[0], cells**2, part.shape[-1])
     return nothing.scatter_add(1, cell, part)
 

@@ -1,11 +1,20 @@
 """Observations of coverage: layouts by hand, and soft counts against loops."""
 
 import itertools
+import math
 
 import pytest
 import torch
 
-from navrl.envs.coverage.observations import Histogram, Raw, Relative, soft_counts
+from navrl.envs.coverage.observations import (
+    Histogram,
+    Raw,
+    Relative,
+    ServiceGrid,
+    _add_to_all,
+    _add_to_four,
+    soft_counts,
+)
 from navrl.envs.coverage.sim.advance import initial_state
 from navrl.envs.coverage.sim.backhaul import Backhaul
 from tests.envs.coverage.sim.layouts import DRONES, SMALL, USERS, params_of, rows, state_at
@@ -78,6 +87,39 @@ def test_soft_counts_equal_a_loop(cells):
                         expected[me, column, row, env] += part
     torch.testing.assert_close(found.double(), expected.flatten(1, 2), atol=0.05, rtol=0.0)
     assert torch.equal(found.sum(1), torch.full((3, 7), 20.0))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5, 9])
+def test_compiled_loops_count_to_the_last_bit_as_addresses_do(cells):
+    generator = torch.Generator().manual_seed(cells)
+    place = torch.randint(0, 256 * (cells - 1) + 1, (2, 3, 20, 7), generator=generator) / 256.0
+    weight = torch.randint(0, 2, (20, 7), generator=generator).float()
+    for counted in (None, weight):
+        there, here = (add(place, cells, counted) for add in (_add_to_all, _add_to_four))
+        assert torch.equal(there, here)
+    assert torch.equal(there.sum(1), weight.sum(0).expand(3, 7))
+
+
+def test_unserved_users_loads_and_qualities_by_hand():
+    """Drones at (200, 300) and (800, 300): the first serves the user below it, nobody one far from both."""
+    params = params_of("coverage", "env.sim.num_drones=2", "env.sim.num_users=3")
+    drones, users = [[200.0, 300.0, 50.0], [800.0, 300.0, 50.0]], [[200.0, 300.0], [500.0, 300.0]]
+    users.append(
+        [500.0, 900.0]
+    )  # as far from both, so neither is louder than the other and the noise
+    leaves, critic = observe(
+        ServiceGrid(cells=3, cell_m=300.0), params, state_at(params, rows(drones), rows(users))
+    )
+    # Columns of 300 m along x, rows along y; the corner beyond the last row counts in it.
+    unserved = [[0.0] * 9, [0.0] * 9]
+    unserved[0][2 * 3 + 1] = unserved[1][0 * 3 + 1] = 1.0 / 3.0
+    unserved[0][2 * 3 + 2] = unserved[1][0 * 3 + 2] = 1.0 / 3.0
+    for me in range(2):
+        assert leaves["unserved"][me, :, 0].tolist() == pytest.approx(unserved[me])
+    signal_db = 10.0 * math.log10((600.0**2 + 50.0**2) / 50.0**2)  # noise is negligible here
+    assert leaves["own"][:, -2, 0].tolist() == pytest.approx([0.1, 0.0])
+    assert leaves["own"][:, -1, 0].tolist() == pytest.approx([signal_db / 30.0, 0.0], abs=1e-3)
+    assert critic[-4:, 0].tolist() == pytest.approx([0.1, 0.0, signal_db / 30.0, 0.0], abs=1e-3)
 
 
 @pytest.mark.parametrize("env", ["coverage", "coverage_relay"])

@@ -18,9 +18,9 @@ from navrl.envs.coverage.sim.radio import (
     associate,
     capacity_mbps,
     of_each_drone,
-    path_loss_db,
     quality,
-    sinr_db,
+    received_mw,
+    sinr,
 )
 from navrl.envs.coverage.sim.users import Users, normal, placed, walked
 
@@ -82,8 +82,8 @@ def served(
 ) -> CoverageState:
     """Return the state with drones and users there; the service depends on places alone."""
     radio, drones = params.radio, position.shape[1]
-    sinr = links_sinr_db(params, position, users.place, shadow)
-    server, level = associate(sinr, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users)
+    links = links_sinr(params, position, users.place, shadow)
+    server, level = associate(links, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users)
     load = of_each_drone(server, drones, (server >= 0).float())
     good = of_each_drone(server, drones, quality(radio, level))
     rate_mbps = of_each_drone(server, drones, capacity_mbps(radio, level))
@@ -106,15 +106,13 @@ def without_each(params: CoverageParams, state: CoverageState) -> CoverageState:
     return served(params, position, users, shadow, step, key)
 
 
-def links_sinr_db(
-    params: CoverageParams, position: Tensor, place: Tensor, shadow: Tensor
-) -> Tensor:
-    """Return signal to interference and noise of every drone at every user, (n, m, N)."""
+def links_sinr(params: CoverageParams, position: Tensor, place: Tensor, shadow: Tensor) -> Tensor:
+    """Return signal to interference and noise of every drone at every user, a ratio, (n, m, N)."""
     apart = (position[:2].unsqueeze(2) - place.unsqueeze(1)).square()
     level_m2, height_m = apart[0] + apart[1], position[2].unsqueeze(1)
-    distance_m = (level_m2 + height_m.square()).sqrt()
-    loss_db = path_loss_db(params.radio, distance_m, level_m2.sqrt(), height_m, shadow)
-    return sinr_db(params.radio.power_dbm - loss_db, params.radio.noise_dbm)
+    square_m2 = level_m2 + height_m.square()
+    power_mw = received_mw(params.radio, square_m2, level_m2, height_m, shadow)
+    return sinr(power_mw, params.radio.noise_dbm)
 
 
 def connected(state: CoverageState) -> Tensor:
@@ -125,8 +123,8 @@ def connected(state: CoverageState) -> Tensor:
 def serving(params: CoverageParams, state: CoverageState) -> Tensor:
     """Return the number of the drone that serves each user, -1: none, int32 (m, N)."""
     radio = params.radio
-    sinr = links_sinr_db(params, state.position, state.users.place, state.shadow)
-    return associate(sinr, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users).server
+    links = links_sinr(params, state.position, state.users.place, state.shadow)
+    return associate(links, min_sinr_db=radio.min_sinr_db, max_users=radio.max_users).server
 
 
 def _shadow(params: CoverageParams, key: Tensor) -> Tensor:

@@ -82,23 +82,32 @@ def path_loss_db(
     return sight * seen + (1.0 - sight) * hidden
 
 
-def sinr_db(received_dbm: Tensor, noise_dbm: float) -> Tensor:
-    """Return signal to interference and noise of every link; every drone disturbs all others."""
-    power = (received_dbm * (1.0 / _DECIBELS)).exp()
-    noise = torch.full_like(power[0], 10.0 ** (noise_dbm / 10.0))
-    before, after = [noise], [torch.zeros_like(noise)]  # never a difference: it would cancel
-    for number in range(power.shape[0] - 1):
-        before.append(before[-1] + power[number])
-        after.append(after[-1] + power[-1 - number])
-    disturbance = torch.stack(before) + torch.stack(after[::-1])
-    return _DECIBELS * (power / disturbance).log()
+def received_mw(
+    radio: Radio, square_m2: Tensor, level_m2: Tensor, height_m: Tensor, shadow: Tensor
+) -> Tensor:
+    """Return the power of links of this squared length, squared horizontal length, and height."""
+    if radio.channel == "free_space":
+        one_metre_dbm = radio.power_dbm - free_space_constant_db(radio.carrier_hz)
+        return 10.0 ** (one_metre_dbm / 10.0) / square_m2.clamp_min(LEAST_M**2)
+    loss_db = path_loss_db(radio, square_m2.sqrt(), level_m2.sqrt(), height_m, shadow)
+    return ((radio.power_dbm - loss_db) * (1.0 / _DECIBELS)).exp()
+
+
+def sinr(power_mw: Tensor, noise_dbm: float) -> Tensor:
+    """Return signal to interference and noise of every link, a ratio; every drone disturbs all others."""
+    noise_mw = torch.full_like(power_mw[0], 10.0 ** (noise_dbm / 10.0))
+    before, after = [noise_mw], [torch.zeros_like(noise_mw)]  # never a difference: it would cancel
+    for number in range(power_mw.shape[0] - 1):
+        before.append(before[-1] + power_mw[number])
+        after.append(after[-1] + power_mw[-1 - number])
+    return power_mw / (torch.stack(before) + torch.stack(after[::-1]))
 
 
 class Association(NamedTuple):
     """The serving drone of every user, fields (m, N)."""
 
     server: Tensor  # int32, the number of the drone, -1: none
-    sinr_db: Tensor  # of the link to it; -inf without one
+    sinr: Tensor  # of the link to it, a ratio; 0 without one
 
 
 def associate(sinr: Tensor, *, min_sinr_db: float, max_users: int) -> Association:
@@ -108,41 +117,41 @@ def associate(sinr: Tensor, *, min_sinr_db: float, max_users: int) -> Associatio
     refusals visits a drone once, so n passes suffice, and one if only one drone can be above the noise.
     """
     drones, users, envs = sinr.shape
-    passes = 1 if min_sinr_db >= 0.0 else drones
+    passes, least = 1 if min_sinr_db >= 0.0 else drones, 10.0 ** (min_sinr_db / 10.0)
     found = Association(
         torch.full((users, envs), -1, dtype=torch.int32, device=sinr.device),
-        torch.full_like(sinr[0], -torch.inf),
+        torch.zeros_like(sinr[0]),
     )
     bar = torch.full_like(sinr[:, 0], -torch.inf)  # (n, N), the worst link of a full drone
     for number in range(passes):
         applied = found
         for drone in range(drones):
             level = sinr[drone]
-            takes = (level >= min_sinr_db) & (level > bar[drone]) & (found.server < 0)
-            better = takes & (level > applied.sinr_db)
+            takes = (level >= least) & (level > bar[drone]) & (found.server < 0)
+            better = takes & (level > applied.sinr)
             applied = Association(
                 torch.where(better, drone, applied.server).to(torch.int32),
-                torch.where(better, level, applied.sinr_db),
+                torch.where(better, level, applied.sinr),
             )
         rank = _ranks(applied)
         kept = (applied.server >= 0) & (rank < max_users)
         found = Association(
-            torch.where(kept, applied.server, -1), torch.where(kept, applied.sinr_db, -torch.inf)
+            torch.where(kept, applied.server, -1), torch.where(kept, applied.sinr, 0.0)
         )
         if number + 1 < passes:
             bar = _thresholds(found, rank, drones, max_users)
     return found
 
 
-def quality(radio: Radio, level_db: Tensor) -> Tensor:
-    """Return the margin of links over the least usable one, 0 to 1."""
+def quality(radio: Radio, level: Tensor) -> Tensor:
+    """Return the margin of links of this signal to noise over the least usable one, 0 to 1."""
+    level_db = _DECIBELS * level.log()
     return ((level_db - radio.min_sinr_db) * (1.0 / _QUALITY_SPAN_DB)).clamp(0.0, 1.0)
 
 
-def capacity_mbps(radio: Radio, level_db: Tensor) -> Tensor:
-    """Return the capacity of links that have the whole band."""
-    ratio = (level_db * (1.0 / _DECIBELS)).exp()
-    return (radio.bandwidth_hz * 1e-6 / math.log(2.0)) * ratio.log1p()
+def capacity_mbps(radio: Radio, level: Tensor) -> Tensor:
+    """Return the capacity of links of this signal to noise that have the whole band."""
+    return (radio.bandwidth_hz * 1e-6 / math.log(2.0)) * level.log1p()
 
 
 def of_each_drone(server: Tensor, drones: int, values: Tensor) -> Tensor:
@@ -164,7 +173,7 @@ def _ranks(applied: Association) -> Tensor:
 
 def _thresholds(found: Association, rank: Tensor, drones: int, max_users: int) -> Tensor:
     """Return the worst link of every full drone, -inf for the others, (n, N)."""
-    last = torch.where(rank == max_users - 1, found.sinr_db, -torch.inf)
+    last = torch.where(rank == max_users - 1, found.sinr, -torch.inf)
     worst = [
         torch.where(found.server == drone, last, -torch.inf).amax(0) for drone in range(drones)
     ]

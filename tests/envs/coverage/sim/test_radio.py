@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from navrl.envs.coverage.sim.advance import links_sinr_db
+from navrl.envs.coverage.sim.advance import links_sinr
 from navrl.envs.coverage.sim.radio import (
     associate,
     path_loss_db,
@@ -28,7 +28,8 @@ def test_sinr_equals_a_scalar_reference(channel):
     params = params_of("coverage", f"env.sim.radio.channel={channel}")
     for seed in range(3):
         drones, users = random_places(seed)
-        found = links_sinr_db(params, rows(drones), rows(users), torch.zeros(0)).squeeze(-1)
+        links = links_sinr(params, rows(drones), rows(users), torch.zeros(0)).squeeze(-1)
+        found = 10.0 * links.log10()
         expected = torch.tensor(sinr_rows(channel, drones, users), dtype=torch.float64)
         torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=0.0)
 
@@ -67,14 +68,15 @@ def levels(seed, drones=4, users=12, envs=200):
 @pytest.mark.parametrize(("threshold", "most"), [(-5.0, 2), (-20.0, 1), (-1.0, 3), (-200.0, 3)])
 def test_associations_are_the_greedy_ones_and_stable(threshold, most):
     sinr = levels(int(most))
-    server, level = associate(sinr, min_sinr_db=threshold, max_users=most)
+    server, level = associate(10.0 ** (sinr / 10.0), min_sinr_db=threshold, max_users=most)
+    level = 10.0 * level.log10()
     for env in range(sinr.shape[-1]):
         table = sinr[:, :, env].tolist()
         mine = server[:, env].tolist()
         assert mine == greedy(table, threshold, most)
         for user, drone in enumerate(mine):
             expected = table[drone][user] if drone >= 0 else -math.inf
-            assert level[user, env].item() == pytest.approx(expected)
+            assert level[user, env].item() == pytest.approx(expected, abs=1e-4)
 
 
 def test_equal_users_are_taken_in_their_order():
