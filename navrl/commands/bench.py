@@ -7,7 +7,6 @@ busy machine slows all of them alike.
 from __future__ import annotations
 
 import argparse
-import copy
 import statistics
 import sys
 import time
@@ -19,13 +18,11 @@ from typing import Any, NamedTuple
 import torch
 from omegaconf import DictConfig
 from tensordict import TensorDictBase
-from torch import nn
 
 from navrl import __version__
-from navrl.agents.core.team import CENTRAL
-from navrl.agents.networks.encoders import ObservationEncoder
-from navrl.agents.networks.memory import FRESH, HIDDEN
-from navrl.agents.ppo.agent import MINIBATCH_KEYS, PPO, VALUE_ROWS
+from navrl.agents.hmasd.agent import HMASD
+from navrl.agents.ppo.agent import PPO
+from navrl.commands.bench_floors import Learning, SkillLearning
 from navrl.commands.bench_ranks import add_options, bench_ranks
 from navrl.config.checks import require_number, require_whole, require_writable
 from navrl.config.command import run_plain
@@ -322,61 +319,6 @@ class Training:
         self._collector.shutdown()
 
 
-class Learning:
-    """The parts of an update of PPO, and its networks in eager torch with an optimizer of their own."""
-
-    def __init__(self, training: Training) -> None:
-        agent = self._agent = training.agent
-        agent.steps.max_kl = None  # every gradient step is made
-        self._frames, self._sharing = agent.frames_of(training.rollout)
-        learned = self.values().select(*MINIBATCH_KEYS, strict=False)
-        self._flat = agent.policy.trunk.memory.rows(learned)
-        inputs = ("observation", CENTRAL, HIDDEN)
-        self._inputs = self._flat.select(*inputs, FRESH, strict=False)
-        self._decisions = self._frames[:, 0].select(*inputs, strict=False)
-        trunks = self._policy, self._critic = copy.deepcopy(
-            (agent.policy.trunk, agent.critic.trunk)
-        )
-        for module in nn.ModuleList(trunks).modules():
-            if isinstance(module, ObservationEncoder):
-                names = list(module.normalisers)
-                module.normalisers = nn.ModuleDict({name: nn.Identity() for name in names})
-        parameters = nn.ModuleList(trunks).parameters()
-        self._adam = torch.optim.Adam(parameters, lr=1e-6, fused=True)
-
-    @torch.no_grad()
-    def values(self) -> TensorDictBase:
-        """Compute values, advantages and targets of the rollout."""
-        return self._agent.advantages(self._frames, self._sharing)
-
-    def steps(self) -> None:
-        """Make all gradient steps of an update."""
-        stopped = torch.zeros((), dtype=torch.bool, device=self._agent.device)
-        self._agent.steps.take(self._flat, stopped)
-
-    @torch.no_grad()
-    def act_bare(self) -> None:
-        """Run the policy's layers for one decision of all envs."""
-        self._policy(self._decisions)
-
-    @torch.no_grad()
-    def values_bare(self) -> None:
-        """Run the critic's layers for every frame of a rollout."""
-        for rows in self._inputs.split(VALUE_ROWS):
-            self._critic(self._critic.with_shared_features(rows))
-
-    def steps_bare(self) -> None:
-        """Run forward, backward and fused Adam on as many rows as often as the update, and nothing else."""
-        minibatches = self._agent.minibatches
-        for _ in range(minibatches.num_epochs):
-            for rows in self._inputs.split(len(self._inputs) // minibatches.number(0)):
-                shared = self._policy.with_shared_features(rows)
-                output, value = self._policy(shared), self._critic(shared)
-                torch.autograd.backward(output.square().mean() + value.square().mean())
-                self._adam.step()
-                self._adam.zero_grad(set_to_none=True)
-
-
 def measure(training: Training, repeats: int, after_turn: Callable[[], None]) -> dict[str, Timing]:
     """Time every section and its parts, which begin with two spaces; call after_turn() after each turn."""
     times = training.steps
@@ -389,7 +331,7 @@ def measure(training: Training, repeats: int, after_turn: Callable[[], None]) ->
     if isinstance(training.env, BatchedEnv):
         run[f"{_FLOOR}  simulator"] = partial(_repeat, times, training.step_bare)
     if isinstance(training.agent, PPO):
-        learning = Learning(training)
+        learning = Learning(training.agent, training.rollout)
         run[f"{_FLOOR}  policy"] = partial(_repeat, times, learning.act_bare)
         run |= {
             "  values, advantages": learning.values,
@@ -397,6 +339,10 @@ def measure(training: Training, repeats: int, after_turn: Callable[[], None]) ->
             f"{_FLOOR}  values, advantages": learning.values_bare,
             f"{_FLOOR}  gradient steps": learning.steps_bare,
         }
+    if isinstance(training.agent, HMASD):
+        skills = SkillLearning(training.agent, training.rollout)
+        run[f"{_FLOOR}  policy"] = partial(_repeat, times, skills.act_bare)
+        run[f"{_FLOOR}update"] = skills.steps_bare
     return timings(alternate(run, repeats, training.device, after_turn))
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from navrl.agents.ppo.lag import Correction
 from navrl.collectors.folder import INBOX, FolderCollector
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _NETWORKS = ("policy", "critic")
 _COMBAT = "navrl.envs.CombatEnv"
+_HMASD = "navrl.agents.HMASD"
 # Errors of an object where one of another kind is expected.
 _WRONG_KIND = (AttributeError, TypeError, LookupError, ArithmeticError, RuntimeError)
 
@@ -202,6 +203,10 @@ def build_agent(
     cfg: DictConfig, env: Env, *, num_iterations: int, from_checkpoint: bool = True
 ) -> Agent:
     """Build the agent of a configuration for the specs of this env."""
+    if from_checkpoint and OmegaConf.select(cfg, "agent._target_") == _HMASD:
+        cfg = cfg.copy()
+        with open_dict(cfg):  # checkpoints of 0.2.0 lack it, and what plays is not compiled
+            cfg.agent.setdefault("compile_mode", "off")
     agent: Agent = _made(
         "agent",
         cfg,

@@ -124,7 +124,7 @@ def test_an_iteration_is_taken_apart(trained, precision):
 
 def test_the_floor_makes_the_same_gradient_steps(trained):
     training = trained(*TINY, "agent.num_minibatches=4", "agent.num_epochs=3")
-    learning, rows = measuring.Learning(training), []
+    learning, rows = measuring.Learning(training.agent, training.rollout), []
     learning._policy.register_forward_hook(lambda _, inputs, out: rows.append(out.shape[0]))
     learning.steps_bare()
     assert rows == [8] * 12
@@ -137,11 +137,23 @@ def test_the_floor_makes_the_same_gradient_steps(trained):
     assert sum(p.numel() for p in learning._adam.param_groups[0]["params"]) == learned
 
 
+def test_the_floor_of_skills_makes_the_same_gradient_steps(trained):
+    epochs = {"coordinator": 3, "actor": 2, "discriminator": 4}
+    options = [f"agent.{part}.num_epochs={number}" for part, number in epochs.items()]
+    training = trained(*TEAM, "agent=hmasd", *options)
+    learning = measuring.SkillLearning(training.agent, training.rollout)
+    learning.steps_bare()
+    counts = [{int(each["step"]) for each in adam.state.values()} for adam in learning._adams]
+    assert counts == [{2}, {2}, {4}, {4}, {3}]  # actor, critic, two discriminators, coordinator
+    learned = sum(parameter.numel() for parameter in training.agent.parameters)
+    groups = [group for adam in learning._adams for group in adam.param_groups]
+    assert sum(p.numel() for group in groups for p in group["params"]) == learned
+
+
 @pytest.mark.parametrize("agent", ["mappo", "hmasd"])
 def test_agents_of_teams_are_taken_apart(trained, agent):
     found = measure(trained(*TEAM, f"agent={agent}"), 1, lambda: None)
-    assert found["  simulator"].floor_ms is not None
-    assert (found["update"].floor_ms is None) == (agent == "hmasd")  # nobody has taken that apart
+    assert all(found[name].floor_ms is not None for name in ("collect", "update", "iteration"))
 
 
 def test_wholes_have_the_floors_of_their_parts():

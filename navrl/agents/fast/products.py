@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 def _by_onednn() -> bool:
@@ -31,22 +32,28 @@ class Linear(nn.Linear):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Map rows (..., inputs) to (..., outputs)."""
-        if not BY_ONEDNN or rows.device.type != "cpu" or not self._plain(rows):
-            return super().forward(rows)
-        if self.out_features == 1 and self.bias is not None and torch.compiler.is_compiling():
-            # A loop that is fused with those around it, where a call takes longer than its arithmetic.
-            return (rows * self.weight[0]).sum(-1, keepdim=True) + self.bias
-        return torch.ops.navrl.product.default(rows, self.weight, self.bias)
+        return product(rows, self.weight, self.bias)
 
-    def _plain(self, rows: Tensor) -> bool:
-        """Return whether rows are float32 and of the right size; torch multiplies or refuses all others."""
-        return (
-            rows.dtype == self.weight.dtype == torch.float32
-            and not torch.compiler.is_exporting()
-            and not torch.is_autocast_enabled("cpu")
-            and rows.shape[-1] == self.in_features
-            and rows.numel() > 0
-        )
+
+def product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Map rows (..., inputs) by a weight (outputs, inputs) and a bias (outputs,) to (..., outputs)."""
+    if not BY_ONEDNN or rows.device.type != "cpu" or not _plain(rows, weight):
+        return functional.linear(rows, weight, bias)
+    if weight.shape[0] == 1 and bias is not None and torch.compiler.is_compiling():
+        # A loop that is fused with those around it, where a call takes longer than its arithmetic.
+        return (rows * weight[0]).sum(-1, keepdim=True) + bias
+    return torch.ops.navrl.product.default(rows, weight, bias)
+
+
+def _plain(rows: Tensor, weight: Tensor) -> bool:
+    """Return whether rows are float32 and of the right size; torch multiplies or refuses all others."""
+    return (
+        rows.dtype == weight.dtype == torch.float32
+        and not torch.compiler.is_exporting()
+        and not torch.is_autocast_enabled("cpu")
+        and rows.shape[-1] == weight.shape[-1]
+        and rows.numel() > 0
+    )
 
 
 def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

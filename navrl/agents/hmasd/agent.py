@@ -96,6 +96,7 @@ class HMASD:
         ppo: PPOOptions,
         max_skipped_updates: int,
         replay_tolerance: float,
+        compile_mode: str | bool,
         observation_spec: Composite,
         action_spec: TensorSpec,
         device: torch.device | str,
@@ -103,9 +104,7 @@ class HMASD:
     ) -> None:
         check_options(k, discount, coordinator, actor, discriminator, ppo)
         self.name, self.device = name, torch.device(device)
-        self.guard = UpdateGuard(
-            replay_tolerance=replay_tolerance, max_skipped_updates=max_skipped_updates
-        )
+        self.guard = UpdateGuard(replay_tolerance, max_skipped_updates)
         team = team_spec(observation_spec, "hmasd")
         self.method = ablated_method(
             ablation,
@@ -115,12 +114,14 @@ class HMASD:
             intrinsic=intrinsic,
         )
         networks = _Networks(self.method, team, network)
-        self.policy = networks.policy(k, coordinator, actor, observation_spec, action_spec)
+        self.policy = networks.policy(
+            k, coordinator, actor, observation_spec, action_spec, compile_mode
+        )
         self.critic = Critic(networks.critic(actor), ppo.value_normalisation)
         self.discriminators = networks.discriminators()
         modules = (self.policy, self.critic, self.discriminators)
         self.parameters = [p for module in modules for p in module.to(self.device).parameters()]
-        self.settings = Update(ppo, discount, num_iterations)
+        self.settings = Update(ppo, discount, num_iterations, compile_mode)
         self.high: HighLevelUpdate | NoHighLevelUpdate = NoHighLevelUpdate()
         if isinstance(self.policy.coordinator, Coordinator):
             self.high = HighLevelUpdate(
@@ -247,6 +248,7 @@ class _Networks:
         actor: ActorOptions,
         observation_spec: Composite,
         action_spec: TensorSpec,
+        compile_mode: str | bool,
     ) -> HierarchicalPolicy:
         """Build coordinator and actor for the specs of an env."""
         method, shared = self._method, self._shared
@@ -261,6 +263,7 @@ class _Networks:
             interval=k if method.coordinated else _FOREVER,
             num_agents=self._num_agents,
             extra_keys=[key for key in _EXTRA_KEYS if key in known],
+            compile_mode=compile_mode,
         )
 
     def critic(self, actor: ActorOptions) -> TeamCritic | AgentCritic:

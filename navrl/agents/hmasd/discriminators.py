@@ -104,6 +104,10 @@ class DiscriminatorUpdate:
             f"{name}_discriminator": update.optimizer(module, options.learning_rate)
             for name, module in discriminators.named_children()
         }
+        self._gradients = {
+            "team": update.gradients(self._team_loss, discriminators.team),
+            "individual": update.gradients(self._individual_loss, discriminators.individual),
+        }
 
     @torch.no_grad()
     def reward(self, outcomes: Outcomes, reward: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -122,10 +126,10 @@ class DiscriminatorUpdate:
     def fit(self, outcomes: Outcomes, stopped: Tensor) -> dict[str, Tensor]:
         """Take all gradient steps of one iteration."""
         metrics: dict[str, Tensor] = {}
-        for name, loss in (("team", self._team_loss), ("individual", self._individual_loss)):
+        for name, gradients in self._gradients.items():
             means = self.update.fit(
                 self.optimizers[f"{name}_discriminator"],
-                loss,
+                gradients,
                 outcomes,
                 stopped,
                 num_epochs=self.options.num_epochs,

@@ -1,5 +1,6 @@
 """The high-level policy: the coordinator, a transformer that chooses skills, and its PPO update."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,17 +12,17 @@ from torch import Tensor, nn
 from navrl.agents.core.objective import explained_variance
 from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.core.value_scale import ValueScale
-from navrl.agents.fast.products import Linear
 from navrl.agents.hmasd.options import CoordinatorOptions
 from navrl.agents.hmasd.returns import ENDS, INTERVAL_END, ROLLOUT_END, Decisions, smdp_gae
 from navrl.agents.hmasd.rollout import KEPT, TeamRollout
+from navrl.agents.hmasd.transformer import SMALL_GAIN, DecoderBlock, EncoderBlock
 from navrl.agents.hmasd.update import Update, in_network_units, largest_difference, standardised
 from navrl.agents.networks.encoders import ObservationEncoder
-from navrl.agents.networks.layers import HIDDEN_GAIN, NetworkOptions, linear
+from navrl.agents.networks.layers import HIDDEN_GAIN, NetworkOptions, after_norm, linear
 from navrl.agents.networks.team import TeamSpec
 from navrl.ranks import noise
 
-_SMALL_GAIN = 0.01  # of output layers, and of layers in sums: a block begins as nearly the identity
+_MOST_SEQUENCES = 64  # of skills for which tokens are computed once
 _STEP_METRICS = (
     "broken",
     "loss/grad_norm",
@@ -34,80 +35,22 @@ _STEP_METRICS = (
 )
 
 
-# ---- the transformer: normalised after each sum, without dropout ------------------------------
-
-
-class Attention(nn.Module):
-    """Multi-head attention of queries (..., Q, width) over tokens (..., K, width)."""
-
-    def __init__(self, *, width: int, heads: int, causal: bool) -> None:
-        super().__init__()
-        self.query, self.value, self.out = (linear(width, width, _SMALL_GAIN) for _ in range(3))
-        self.key = Linear(width, width, bias=False)  # a bias would raise all weights alike
-        nn.init.orthogonal_(self.key.weight, _SMALL_GAIN)
-        self.heads, self.causal = heads, causal
-        self._scale = 1.0 / math.sqrt(width // heads)
-
-    def forward(self, query: Tensor, tokens: Tensor) -> Tensor:
-        """Return (..., Q, width); `causal` attention sees no later token."""
-        q, k, v = (
-            layer(rows).unflatten(-1, (self.heads, -1)).transpose(-2, -3)
-            for layer, rows in ((self.query, query), (self.key, tokens), (self.value, tokens))
-        )
-        weight = self._scale * q @ k.transpose(-1, -2)  # (..., heads, Q, K)
-        if self.causal:
-            later = torch.ones(weight.shape[-2:], dtype=torch.bool, device=weight.device).triu(1)
-            weight = weight.masked_fill(later, -torch.inf)  # a token always sees itself
-        return self.out((weight.softmax(-1) @ v).transpose(-2, -3).flatten(-2))
-
-
-class EncoderBlock(nn.Module):
-    """Self-attention of all tokens, then two linear layers."""
-
-    def __init__(self, *, width: int, heads: int) -> None:
-        super().__init__()
-        self.attention = Attention(width=width, heads=heads, causal=False)
-        self.layers = _feed_forward(width)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return tokens (..., P, width) of the same shape."""
-        first, second = self.norms
-        tokens = first(tokens + self.attention(tokens, tokens))
-        return second(tokens + self.layers(tokens))
-
-
-class DecoderBlock(nn.Module):
-    """Causal self-attention of the chosen skills, then causal attention of the encoded tokens over them."""
-
-    def __init__(self, *, width: int, heads: int) -> None:
-        super().__init__()
-        self.own, self.cross = (Attention(width=width, heads=heads, causal=True) for _ in range(2))
-        self.layers = _feed_forward(width)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-
-    def forward(self, tokens: Tensor, encoded: Tensor) -> Tensor:
-        """Return (..., P, width) for two of that shape; row i depends on tokens up to i, on all encoded."""
-        first, second, third = self.norms
-        tokens = first(tokens + self.own(tokens, tokens))
-        rows = second(encoded + self.cross(encoded, tokens))
-        return third(rows + self.layers(rows))
-
-
-def _feed_forward(width: int) -> nn.Sequential:
-    return nn.Sequential(
-        linear(width, width, HIDDEN_GAIN), nn.GELU(), linear(width, width, _SMALL_GAIN)
-    )
-
-
 def _table(skills: int, width: int) -> nn.Embedding:
     table = nn.Embedding(skills, width)
     nn.init.orthogonal_(table.weight, HIDDEN_GAIN)
     return table
 
 
-def _embedding(inputs: int, width: int) -> nn.Sequential:
-    return nn.Sequential(nn.LayerNorm(inputs), linear(inputs, width, HIDDEN_GAIN), nn.GELU())
+class _Embedding(nn.Sequential):
+    """Inputs to tokens."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(nn.LayerNorm(inputs), linear(inputs, width, HIDDEN_GAIN), nn.GELU())
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the tokens of rows (..., inputs)."""
+        norm, layer, activation = self
+        return activation(after_norm(norm, layer, rows))
 
 
 def _head(width: int, outputs: int) -> nn.Sequential:
@@ -115,7 +58,7 @@ def _head(width: int, outputs: int) -> nn.Sequential:
         linear(width, width, HIDDEN_GAIN),
         nn.GELU(),
         nn.LayerNorm(width),
-        linear(width, outputs, _SMALL_GAIN),
+        linear(width, outputs, SMALL_GAIN),
     )
 
 
@@ -146,6 +89,10 @@ class Coordinator(nn.Module):
     """
 
     unavailable: Tensor
+    sequences: Tensor | None  # int64 (sequences, P), the last skill is 0
+    places: (
+        Tensor | None
+    )  # int64 (P - 1,), by how much the number of a sequence grows with each skill
 
     def __init__(
         self,
@@ -160,8 +107,8 @@ class Coordinator(nn.Module):
         width, blocks = options.width, range(options.blocks)
         block = {"width": width, "heads": options.heads}
         self.observation_encoder = ObservationEncoder(team.leaves, network)
-        self.state_token = _embedding(team.state_size, width)
-        self.agent_token = _embedding(self.observation_encoder.outputs, width)
+        self.state_token = _Embedding(team.state_size, width)
+        self.agent_token = _Embedding(self.observation_encoder.outputs, width)
         self.encoder = nn.Sequential(*(EncoderBlock(**block) for _ in blocks))
         self.value = _head(width, 1)
         # One token for the start and each skill of the team; one for each skill of agents before the last.
@@ -175,6 +122,17 @@ class Coordinator(nn.Module):
         sizes = torch.tensor(num_skills).unsqueeze(-1)
         unavailable = torch.arange(max(num_skills)) >= sizes  # (P, widest)
         self.register_buffer("unavailable", unavailable, persistent=False)
+        # The skills before the last in every order, if there are few: their tokens are computed once for all.
+        before = [range(number) for number in num_skills[:-1]]
+        sequences = places = None
+        if math.prod(num_skills[:-1]) <= _MOST_SEQUENCES:
+            sequences = torch.tensor([(*chosen, 0) for chosen in itertools.product(*before)])
+            places = torch.tensor(
+                [math.prod(num_skills[place + 1 : -1]) for place in range(len(before))],
+                dtype=torch.int64,
+            )
+        self.register_buffer("sequences", sequences, persistent=False)
+        self.register_buffer("places", places, persistent=False)
 
     @property
     def last(self) -> nn.Linear:
@@ -237,6 +195,10 @@ class Coordinator(nn.Module):
 
     def _log_probs(self, encoded: Tensor, skills: Tensor) -> Tensor:
         """Return (N, P, widest); row i is for the choice at position i, given those before it."""
+        index = None
+        if self.sequences is not None and self.places is not None:
+            index = (skills[..., :-1] * self.places).sum(-1)
+            skills = self.sequences
         start = torch.full_like(skills[..., :1], self.start)
         chosen = [self.team_skill(torch.cat([start, skills[..., :1]], -1)[..., : self.positions])]
         if self.agent_skill is not None:
@@ -244,7 +206,7 @@ class Coordinator(nn.Module):
         tokens = self.token_norm(nn.functional.gelu(torch.cat(chosen, -2)))
         encoded = encoded[..., : self.positions, :]
         for block in self.decoder:
-            tokens = block(tokens, encoded)
+            tokens, index = block(tokens, encoded, index), None
         logits = self.logits(tokens)
         # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
         lowest = torch.finfo(logits.dtype).min / 2
@@ -317,7 +279,9 @@ class HighLevelUpdate:
         self.coordinator, self.scale = coordinator, scale
         self.options, self.update, self.interval = options, update, interval
         self.optimizers = {"coordinator": update.optimizer(coordinator, options.learning_rate)}
-        self._entropy_coef = options.entropy_coef
+        self._gradients = update.gradients(self._loss, coordinator)
+        # A tensor, because a compiled loss keeps numbers as they were at its first call.
+        self._entropy_coef = coordinator.token_norm.weight.new_zeros(())
 
     @torch.no_grad()
     def prepare(self, rollout: TeamRollout) -> PreparedDecisions:
@@ -386,10 +350,10 @@ class HighLevelUpdate:
         old_value, target = in_network_units(
             self.scale, batch.old_value, batch.target, self.coordinator.last, stopped
         )
-        self._entropy_coef = self.options.entropy_coef * entropy_share
+        self._entropy_coef.fill_(self.options.entropy_coef * entropy_share)
         means = self.update.fit(
             self.optimizers["coordinator"],
-            self._loss,
+            self._gradients,
             batch._replace(old_value=old_value, target=target),
             stopped | same_reward,
             num_epochs=1 if bool(same_reward) else self.options.num_epochs,

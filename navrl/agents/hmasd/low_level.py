@@ -263,7 +263,10 @@ class LowLevelUpdate:
             "actor": update.optimizer(actor, options.learning_rate),
             "critic": update.optimizer(critic, options.critic_learning_rate),
         }
-        self._entropy_coef = options.entropy_coef
+        self._actor_gradients = update.gradients(self._actor_loss, actor)
+        self._critic_gradients = update.gradients(self._critic_loss, critic)
+        # A tensor, because a compiled loss keeps numbers as they were at its first call.
+        self._entropy_coef = actor.out.weight.new_zeros(())
 
     @torch.no_grad()
     def prepare(self, rollout: TeamRollout, reward: Tensor) -> PreparedSteps:
@@ -332,18 +335,18 @@ class LowLevelUpdate:
         old_value, target = in_network_units(
             self.scale, values.old_value, values.target, self.critic.last, stopped
         )
-        self._entropy_coef = self.options.entropy_coef * entropy_share
+        self._entropy_coef.fill_(self.options.entropy_coef * entropy_share)
         passes = {
             "num_epochs": self.options.num_epochs,
             "num_minibatches": self.options.num_minibatches,
         }
         optimizer, batch = self.optimizers["actor"], prepared.actions
         broken, grad_norm, *means = self.update.fit(
-            optimizer, self._actor_loss, batch, stopped, **passes
+            optimizer, self._actor_gradients, batch, stopped, **passes
         )
         critic_broken, critic_grad_norm, critic_loss = self.update.fit(
             self.optimizers["critic"],
-            self._critic_loss,
+            self._critic_gradients,
             values._replace(old_value=old_value, target=target),
             stopped,
             **passes,

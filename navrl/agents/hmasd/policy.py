@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
 from navrl.agents.core.team import GROUP, in_group, state_of
-from navrl.agents.hmasd.high_level import Coordinator, UniformSkills
+from navrl.agents.hmasd.high_level import Coordinator, SkillChoice, UniformSkills
 from navrl.agents.hmasd.low_level import Actor
 from navrl.agents.hmasd.rollout import INTERVAL, KEPT, RESET, ROLLOUT_START, SKILLS
 from navrl.agents.networks.distributions import ActionDistribution
 from navrl.agents.networks.memory import HIDDEN
+from navrl.envs.core.compiling import CompiledSample
 from navrl.storage.schema import Rule, numbers
 
 
@@ -58,11 +59,15 @@ class HierarchicalPolicy(TensorDictModuleBase):
         interval: int,
         num_agents: int,
         extra_keys: Sequence[NestedKey],
+        compile_mode: str | bool,
     ) -> None:
         super().__init__()
         self.coordinator, self.actor = coordinator, actor
         self.interval, self.num_agents, self.version = interval, num_agents, 0
         leaves = [("observation", leaf) for leaf in sorted(actor.encoder.leaves)]
+        mask = ["action_mask"] if (GROUP, "action_mask") in extra_keys else []
+        self._observed: list[NestedKey] = [*leaves]  # by the coordinator, of an agent's frame
+        self._read: list[NestedKey] = [*leaves, *mask]  # by the actor
         self.in_keys = [*extra_keys, *in_group(GROUP, *leaves)]
         self.out_keys = [
             *in_group(GROUP, "skill", "action", "action_log_prob"),
@@ -72,15 +77,23 @@ class HierarchicalPolicy(TensorDictModuleBase):
         ]
         if actor.memory.size:
             self.out_keys += [_HIDDEN, ("next", *_HIDDEN)]
+        self._choose = CompiledSample(self._choose_eager, compile_mode, any_rows=True)
+        self._sample = CompiledSample(self._sample_eager, compile_mode)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sample, or take the most probable skills and actions under ExplorationType.DETERMINISTIC."""
-        deterministic = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
-        dist = self.distribution(tensordict, deterministic=deterministic)
-        action = dist.deterministic_sample if deterministic else dist.sample()
         frames = tensordict.get(GROUP)
+        if exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE):
+            dist = self.distribution(tensordict, deterministic=True)
+            action = dist.deterministic_sample
+            log_prob = dist.log_prob(action)
+        else:  # the path of a collector at every step
+            skill, hidden = self._prepare(tensordict, deterministic=False)
+            columns = [frames.get(key) for key in self._read]
+            action, log_prob, after = self._sample(skill, hidden, *columns)
+            self._remember(tensordict, hidden, after)
         frames.set("action", action)
-        frames.set("action_log_prob", dist.log_prob(action))
+        frames.set("action_log_prob", log_prob)
         return tensordict
 
     def distribution(
@@ -90,11 +103,46 @@ class HierarchicalPolicy(TensorDictModuleBase):
 
         Skills and decisions are written to the TensorDict, the memory after the step under its "next".
         """
+        skill, hidden = self._prepare(tensordict, deterministic=deterministic)
+        dist, after = self.actor.step(tensordict.get(GROUP), skill, hidden)
+        self._remember(tensordict, hidden, after)
+        return dist
+
+    def _prepare(self, tensordict: TensorDictBase, *, deterministic: bool) -> tuple[Tensor, Tensor]:
+        """Return the skills of the agents, which are written, and the actor's hidden state."""
         memory = self._decide(tensordict, deterministic=deterministic)
         skill = individual_skills(memory.chosen, self.num_agents)
-        frames = tensordict.get(GROUP)
-        frames.set("skill", skill)
-        return self._distribution(tensordict, frames, skill)
+        tensordict.get(GROUP).set("skill", skill)
+        hidden = tensordict.get(_HIDDEN, None)
+        if hidden is None:
+            hidden = torch.zeros(*skill.shape, self.actor.memory.size, device=skill.device)
+        return skill, hidden
+
+    def _remember(self, tensordict: TensorDictBase, hidden: Tensor, after: Tensor) -> None:
+        """Write the actor's hidden state before and after the step, if it has one."""
+        if self.actor.memory.size:
+            tensordict.set(_HIDDEN, hidden)
+            tensordict.set(("next", *_HIDDEN), after)
+
+    def _sample_eager(
+        self, skill: Tensor, hidden: Tensor, *columns: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return action, log-probability and the hidden state after the step."""
+        dist, after = self.actor.step(self._frames(self._read, columns), skill, hidden)
+        action = dist.sample()
+        return action, dist.log_prob(action), after
+
+    def _choose_eager(
+        self, drawn: Tensor, state: Tensor, *columns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return skills and their log-probabilities."""
+        frames = self._frames(self._observed, columns)
+        skills, log_prob = self.coordinator.act(state, frames, deterministic=False, drawn=drawn)
+        return skills, log_prob
+
+    @staticmethod
+    def _frames(keys: Sequence[NestedKey], columns: Sequence[Tensor]) -> TensorDict:
+        return TensorDict(dict(zip(keys, columns, strict=True)))
 
     def _decide(self, tensordict: TensorDictBase, *, deterministic: bool) -> SkillMemory:
         """Choose new skills where a decision is due; write the decision and the memory."""
@@ -104,15 +152,16 @@ class HierarchicalPolicy(TensorDictModuleBase):
         # Also where nobody decides: another rank may, and all draw for the envs of all.
         drawn = None if deterministic else self.coordinator.drawn(due.shape[0])
         log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
-        # On a CPU it is cheap to read whether any decision is due; a GPU would have to be waited for, and a
-        # graph that leaves this process has no branch.
-        if due.device.type != "cpu" or torch.compiler.is_exporting() or bool(due.any()):
-            choice = self.coordinator.act(
-                state_of(tensordict),
-                tensordict.get(GROUP),
-                deterministic=deterministic,
-                drawn=drawn,
-            )
+        rows = _rows_to_decide(due)
+        if rows is None or len(rows):
+            frames = tensordict.get(GROUP)
+            columns = [state_of(tensordict), *(frames.get(key) for key in self._observed)]
+            choice = self._choice(drawn, rows, columns)
+            if rows is not None:  # of some envs
+                choice = SkillChoice(
+                    memory.chosen.index_copy(0, rows, choice.skills),
+                    log_prob.index_copy(0, rows, choice.log_prob),
+                )
             memory = SkillMemory(
                 torch.where(due, choice.skills, memory.chosen),
                 torch.where(due, 0, memory.timer),
@@ -127,19 +176,18 @@ class HierarchicalPolicy(TensorDictModuleBase):
         tensordict.set((SKILLS, "log_prob"), log_prob)
         return memory
 
-    def _distribution(
-        self, tensordict: TensorDictBase, frames: TensorDictBase, skill: Tensor
-    ) -> ActionDistribution:
-        """Return the actor's distribution; write its hidden state before and after the step."""
-        size = self.actor.memory.size
-        hidden = tensordict.get(_HIDDEN, None)
-        if hidden is None:
-            hidden = torch.zeros(*skill.shape, size, device=skill.device)
-        dist, after = self.actor.step(frames, skill, hidden)
-        if size:
-            tensordict.set(_HIDDEN, hidden)
-            tensordict.set(("next", *_HIDDEN), after)
-        return dist
+    def _choice(
+        self, drawn: Tensor | None, rows: Tensor | None, columns: Sequence[Tensor]
+    ) -> SkillChoice:
+        """Return skills of these rows, or of all, by random numbers; without any, the most probable."""
+        if rows is not None:
+            columns = [column[rows] for column in columns]
+            drawn = None if drawn is None else drawn[rows]
+        if drawn is None:
+            state, *observed = columns
+            frames = self._frames(self._observed, observed)
+            return self.coordinator.act(state, frames, deterministic=True)
+        return SkillChoice(*self._choose(drawn, *columns))
 
     def memory_schema(self, num_envs: int) -> dict[str, Any]:
         """Return what memory in a checkpoint is compared with: skills that there are."""
@@ -160,6 +208,21 @@ class HierarchicalPolicy(TensorDictModuleBase):
         shape = (tensordict.batch_size[0], self.coordinator.positions)
         zeros = torch.zeros(shape, dtype=torch.int64, device=self.actor.out.weight.device)
         return SkillMemory(zeros, zeros[:, :1], zeros[:, :1])
+
+
+def _rows_to_decide(due: Tensor) -> Tensor | None:
+    """Return the envs that choose skills, where they are known and not all; None: all do.
+
+    A CPU reads them at little cost; a GPU would have to be waited for, and a graph that leaves this process
+    has no branch.
+    """
+    if due.device.type != "cpu" or torch.compiler.is_exporting():
+        return None
+    rows = due.squeeze(-1).nonzero().squeeze(-1)
+    if len(rows) == due.shape[0]:
+        return None
+    # A graph for any number of rows has two or more.
+    return rows.repeat(2) if len(rows) == 1 else rows
 
 
 def individual_skills(chosen: Tensor, num_agents: int) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from navrl.agents.core.gradients import Loss, fit
+from navrl.agents.core.gradients import Loss, LossGradients, fit
 from navrl.agents.core.objective import clipped_objective, value_error
 from navrl.agents.core.optimizer import Optimizer
 from navrl.agents.core.value_scale import ValueScale
@@ -30,6 +30,7 @@ class Update:
     ppo: PPOOptions
     discount: float
     num_iterations: int
+    compile_mode: str | bool
     ranks: Ranks = field(default_factory=Ranks)
 
     def optimizer(self, module: nn.Module, learning_rate: float) -> Optimizer:
@@ -41,6 +42,10 @@ class Update:
             max_grad_norm=self.ppo.max_grad_norm,
             num_iterations=self.num_iterations,
         )
+
+    def gradients(self, loss: Loss, module: nn.Module) -> LossGradients:
+        """Return the function from batches to gradients of a loss of one network."""
+        return LossGradients(loss, list(module.parameters()), self.compile_mode)
 
     def entropy_share(self, version: int) -> float:
         """Return the share of the entropy coefficients after `version` updates, on a line to the final one.
@@ -54,7 +59,7 @@ class Update:
     def fit(
         self,
         optimizer: Optimizer,
-        loss: Loss,
+        gradients: LossGradients,
         batch: Any,
         stopped: Tensor,
         *,
@@ -64,7 +69,7 @@ class Update:
         """Take all gradient steps; return means of the broken share, the gradient norm and the metrics."""
         means = fit(
             optimizer,
-            loss,
+            gradients,
             batch,
             num_epochs=num_epochs,
             num_minibatches=num_minibatches,

@@ -3,11 +3,13 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from navrl.agents.fast.products import Linear
+from navrl.agents.fast.products import Linear, product
 from navrl.config.checks import require, require_choice
 
 _CLIP = 10.0  # of normalised observations
@@ -49,6 +51,25 @@ class LayerNormMLP(nn.Sequential):
             ]
         super().__init__(*layers)
         self.outputs = options.hidden_sizes[-1]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the normalised outputs of the last layer."""
+        *hidden, last = self
+        for place in range(0, len(hidden), 3):
+            norm, layer, activation = hidden[place : place + 3]
+            rows = activation(after_norm(norm, layer, rows))
+        return last(rows)
+
+
+def after_norm(norm: Any, layer: Any, rows: Tensor) -> Tensor:
+    """Compute layer(norm(rows)) of a LayerNorm and a linear layer with one product less.
+
+    The norm's gain and shift are multiplied into the layer first. What is left of the norm has no parameters,
+    so rows that need no gradient, such as observations, get none.
+    """
+    weight, bias = layer.weight, layer.bias
+    plain = functional.layer_norm(rows, rows.shape[-1:], eps=norm.eps)
+    return product(plain, weight * norm.weight, bias + (weight * norm.bias).sum(-1))
 
 
 def mlp(inputs: int, sizes: Sequence[int], activation: str, *, option: str) -> nn.Sequential:

@@ -56,6 +56,8 @@ _PRODUCTS = {
 # A step reads nothing but tensors that ever changes; guards on the rest cost more than the call itself.
 _GUARDS: dict[str, Any] = {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe}
 
+_LEAST_ROWS = 2  # a graph for any number of rows cannot be traced with fewer
+
 COMPILE_MODES = ("auto", "on", "off")
 _YAML_MODES = {True: "on", False: "off"}  # YAML reads a bare on or off as a truth value
 
@@ -77,16 +79,22 @@ class Compiled:
     name = "the simulator step"
     differentiable = False
 
-    def __init__(self, function: Callable[..., Any], mode: str | bool) -> None:
+    def __init__(
+        self, function: Callable[..., Any], mode: str | bool, *, any_rows: bool = False
+    ) -> None:
+        """Compile one graph for each size, or with `any_rows` one for any number of rows.
+
+        Then all arguments have these rows as their first axis.
+        """
         mode = _YAML_MODES[mode] if isinstance(mode, bool) else mode
         require_choice("compile", mode, COMPILE_MODES)
         self.eager = function
-        self.mode = mode
+        self.mode, self._any_rows = mode, any_rows
         self._run = function if mode == "off" else self._first
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         """Return an uncompiled copy: the graph of a method holds the tensors of its own object."""
-        return type(self)(copy.deepcopy(self.eager, memo), self.mode)
+        return type(self)(copy.deepcopy(self.eager, memo), self.mode, any_rows=self._any_rows)
 
     def __call__(self, *args: Any) -> Any:
         """Call the function, compiled if possible."""
@@ -95,13 +103,19 @@ class Compiled:
             return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
+        if self._any_rows:
+            if args[0].shape[0] < _LEAST_ROWS:
+                return self.eager(*args)
+            args = tuple(arg.view_as(arg) for arg in args)  # a mark is kept by the tensor
+            for arg in args:
+                torch._dynamo.mark_dynamic(arg, 0)
         began, (hits, misses) = time.perf_counter(), _lookups()
         _keep_together()
         try:
             compiler: Any = torch.compile  # its annotations lack isolate_recompiles
             function = compiler(
                 self.eager,
-                dynamic=False,
+                dynamic=None if self._any_rows else False,  # None: what is marked
                 fullgraph=True,
                 isolate_recompiles=True,  # else all envs of a process share one limit of 8 graphs
                 options=self._options(),

@@ -6,6 +6,7 @@ import torch
 from navrl.agents.hmasd.high_level import Coordinator
 from navrl.agents.hmasd.returns import ENDS
 from navrl.agents.hmasd.rollout import team_rollout
+from navrl.agents.hmasd.transformer import Attention
 from navrl.agents.networks.layers import NetworkOptions
 from navrl.agents.networks.team import team_spec
 from navrl.config.compose import build
@@ -43,6 +44,51 @@ def test_drawn_skills_are_as_likely_as_evaluated_and_within_their_numbers(choice
     torch.testing.assert_close(choice.log_prob, evaluation.log_prob, rtol=0.0, atol=1e-6)
     for position, number in enumerate(choices):
         assert choice.skills[:, position].unique().tolist() == list(range(number))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_attention_is_torch_s_own(heads, causal):
+    ours = Attention(width=8, heads=heads, causal=causal)
+    torchs = torch.nn.MultiheadAttention(8, heads, batch_first=True)
+    for parameter in ours.parameters():
+        torch.nn.init.normal_(parameter)
+    parts = (ours.query, ours.key, ours.value)
+    with torch.no_grad():
+        torchs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        torchs.in_proj_bias.copy_(torch.cat([ours.query.bias, torch.zeros(8), ours.value.bias]))
+        torchs.out_proj.load_state_dict(ours.out.state_dict())
+    query, tokens, upstream = (torch.randn(5, 3, 8, requires_grad=True) for _ in range(3))
+    mask = torch.ones(3, 3, dtype=torch.bool).triu(1) if causal else None
+    found = ours(query, ours.keys(tokens))
+    wanted, _ = torchs(query, tokens, tokens, attn_mask=mask)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    gradients = torch.autograd.grad(
+        found, [query, tokens, *(part.weight for part in parts), *ours.out.parameters()], upstream
+    )
+    of_torch = [query, tokens, torchs.in_proj_weight, *torchs.out_proj.parameters()]
+    query_g, tokens_g, in_g, *out_g = torch.autograd.grad(wanted, of_torch, upstream)
+    expected = [query_g, tokens_g, *in_g.chunk(3), *out_g]
+    for one, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+def test_tokens_of_sequences_are_those_of_the_rows():
+    coordinator, (state, frames) = make((2, 3, 4, 3), 3), inputs(200, 3)
+    assert coordinator.sequences.tolist()[:5] == [
+        *([0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 2, 0], [0, 0, 3, 0]),
+        [0, 1, 0, 0],
+    ]
+    skills = torch.stack([torch.randint(number, (200,)) for number in (2, 3, 4, 3)], -1)
+    results = []
+    for sequences in (coordinator.sequences, None):
+        coordinator.sequences = sequences
+        evaluation = coordinator.evaluate(state, frames, skills)
+        loss = sum(rows.square().mean() for rows in evaluation)
+        gradients = torch.autograd.grad(loss, [*coordinator.parameters()])
+        results.append([*evaluation, *gradients])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_draws_follow_the_probabilities():

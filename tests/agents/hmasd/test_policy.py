@@ -83,3 +83,36 @@ def test_the_hidden_state_is_carried_and_zeros_where_an_episode_begins(make_agen
     assert (hidden[:, 1:][~ended].abs().amax(-1) > 0.0).all()
     kept = ~ended
     assert torch.equal(hidden[:, 1:][kept], rollout["next", "agents", HIDDEN][:, :-1][kept])
+
+
+@pytest.mark.commands  # it compiles
+def test_a_compiled_policy_makes_the_same_decisions_of_the_same_random_numbers(make_agent):
+    eager = make_agent("agent.k=3")
+    compiled = make_agent("agent.k=3", "agent.compile_mode=on")
+    compiled.load_state_dict(eager.state_dict())
+    seen, found = game.seen(64, 2), []
+    for agent in (eager, compiled):
+        torch.manual_seed(7)
+        found.append(agent.policy(seen.clone()))
+    for key in (("skill", "chosen"), ("agents", "skill"), ("agents", "action")):
+        assert torch.equal(found[0][key], found[1][key])
+    for key in (("skill", "log_prob"), ("agents", "action_log_prob")):
+        torch.testing.assert_close(found[0][key], found[1][key], rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("due", [[2], [0, 3, 4], []])
+def test_skills_chosen_for_some_envs_are_those_chosen_for_all(make_agent, monkeypatch, due):
+    agent, found = make_agent("agent.k=3"), []
+    seen = agent.policy(game.seen(6, 2))
+    after = game.seen(6, 2)
+    after["skill"] = seen["next", "skill"].clone()
+    after["skill", "timer"][due] = 3
+    for everybody in (False, True):
+        if everybody:
+            monkeypatch.setattr("navrl.agents.hmasd.policy._rows_to_decide", lambda _: None)
+        torch.manual_seed(5)
+        found.append(agent.policy(after.clone()))
+    assert found[0]["skill", "reason"].flatten().nonzero().flatten().tolist() == due
+    for key in ("chosen", "timer", "stamp", "reason"):
+        assert torch.equal(found[0]["skill", key], found[1]["skill", key])
+    torch.testing.assert_close(found[0]["skill", "log_prob"], found[1]["skill", "log_prob"])
