@@ -10,11 +10,10 @@ import json
 import statistics
 from pathlib import Path
 
+from navrl.commands.bench_growth import WARM, mb_per_100_iterations, resident_mb
 from navrl.loggers.jsonl import read_metrics
 from navrl.run.intervals import mean_interval
 from timing import parser
-
-WARM = 20  # iterations in which allocators and caches fill
 
 
 def main() -> None:
@@ -67,14 +66,11 @@ def quarters(run: Path, metric: str) -> dict[str, float]:
 
 
 def memory_growth(run: Path) -> dict[str, float]:
-    """Return the growth of memory in MiB per 100 iterations, by a line through all but the first 20."""
-    rows = [row for row in read_metrics(run / "metrics.jsonl") if row["iteration"] > WARM]
-    if len(rows) < 2:
+    """Return the growth of memory in MiB per 100 iterations."""
+    resident = resident_mb(run)
+    if max(resident, default=0) < 2 * WARM:
         return {}
-    line = statistics.linear_regression(
-        [row["iteration"] for row in rows], [row["memory/rss_mb"] for row in rows]
-    )
-    return {"mb_per_100_iterations": 100.0 * line.slope}
+    return {"mb_per_100_iterations": mb_per_100_iterations(resident)}
 
 
 def finals(run: Path) -> dict[str, float]:

@@ -23,6 +23,7 @@ from navrl import __version__
 from navrl.agents.hmasd.agent import HMASD
 from navrl.agents.ppo.agent import PPO
 from navrl.commands.bench_floors import Learning, SkillLearning
+from navrl.commands.bench_growth import add_option, bench_growth
 from navrl.commands.bench_ranks import add_options, bench_ranks
 from navrl.config.checks import require_number, require_whole, require_writable
 from navrl.config.command import run_plain
@@ -39,7 +40,8 @@ _MEBIBYTES = 1024.0  # in a gibibyte
 _EXAMPLES = """  navrl bench                                               air combat with agent=ppo
   navrl bench env=navigation agent=ppo_navigation --memory-gb 8
   navrl bench agent.network.hidden_sizes=[64,64] --sizes 1024,16384 --json bench.json
-  navrl bench --ranks 1,2 --repeats 3                       one run by one and by two processes"""
+  navrl bench --ranks 1,2 --repeats 3                       one run by one and by two processes
+  navrl bench --growth 300                                  does a training need more and more memory?"""
 
 
 class Size(NamedTuple):
@@ -68,16 +70,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def bench(options: argparse.Namespace) -> None:
     """Print the table of sections, then a row for every number of envs."""
     cfg = _checked(options)
-    if options.ranks:
-        bench_ranks(options)
+    if options.ranks or options.growth is not None:
+        (bench_ranks if options.ranks else bench_growth)(options)
         return
     sys.stdout.write(
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps, "
         f"compile={cfg.compile}; compilation comes first\n"
     )
     sys.stdout.flush()
-    work = 3 * cfg.num_envs + sum(options.sizes)
-    progress = Progress(work * (options.repeats + 1))
+    progress = Progress((3 * cfg.num_envs + sum(options.sizes)) * (options.repeats + 1))
     with enough_memory("num_envs", cfg.num_envs):
         training = Training(cfg)
         found = measure(training, options.repeats, lambda: progress.advance(3 * cfg.num_envs))
@@ -253,10 +254,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N,N,...",
         help="numbers of envs to measure, '' for none; default: %(default)s",
     )
-    parser.add_argument(
-        "--memory-gb", type=float, help="available to training; default: the free memory"
-    )
+    parser.add_argument("--memory-gb", type=float, help="of the training; default: the free memory")
     add_options(parser, _numbers)
+    add_option(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all numbers")
     return parser
 

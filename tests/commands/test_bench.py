@@ -1,13 +1,14 @@
 """navrl bench: its table, its advice, and what it refuses."""
 
 import json
+import re
 import subprocess
 
 import pytest
 import torch
 
 from navrl.commands import bench as measuring
-from navrl.commands import bench_ranks
+from navrl.commands import bench_growth, bench_ranks
 from navrl.commands.bench import (
     Advice,
     Size,
@@ -175,6 +176,30 @@ def test_wholes_have_the_floors_of_their_parts():
     assert found["iteration"] == Timing(10000.0, 13000.0, 6250.0)
     del spreads["floor of   gradient steps"]
     assert timings(spreads)["iteration"].floor_ms is None
+
+
+def test_growth_is_that_of_warm_iterations():
+    held = {iteration: 500.0 + 0.25 * iteration for iteration in range(30, 101)}
+    resident = {1: 100.0, 29: 900.0, **held}
+    assert bench_growth.mb_per_100_iterations(resident) == pytest.approx(25.0)
+
+
+@pytest.mark.commands
+def test_the_growth_of_a_whole_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([*TINY, "env.sim.tick_s=0.25", "agent.num_minibatches=2", "--growth", "60"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "combat with ppo: 60 iterations of 8 envs x 4 steps"
+    pattern = r"resident memory: ([\d,.]+) MB after iteration 30, ([\d,.]+) MB at the end: ([+-][\d.]+) MB"
+    before, after, growth = re.match(pattern, second).groups()
+    assert 100.0 < float(before.replace(",", "")) <= float(after.replace(",", "")) + 1.0
+    assert -10.0 < float(growth) < 100.0
+    assert not list(tmp_path.iterdir())
+
+
+def test_growth_needs_iterations_after_the_first(capsys):
+    assert main([*TINY, "--growth", "59"]) == 2
+    assert "--growth = 59; expected a whole number, 60 or more" in capsys.readouterr().err
 
 
 @pytest.mark.commands

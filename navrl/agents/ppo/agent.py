@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
+from torch import Tensor, nn
 from torchrl.data import Composite, TensorSpec
 from torchrl.objectives.value import GAE
 
@@ -38,6 +38,9 @@ MINIBATCH_KEYS = (
 )
 _CRITIC_KEYS = ("observation", CENTRAL)
 VALUE_ROWS = 4096  # frames that the critic looks at together
+_END_ROWS = (
+    VALUE_ROWS // 4
+)  # frames after ends are filled up to a multiple: oneDNN keeps kernels of every number
 _GAE_OPTIONS: dict[str, Any] = {
     "value_network": None,  # we compute the values: stock GAE stacks and vmaps, three times slower
     "vectorized": False,  # a loop over time, exact and without synchronizations
@@ -212,7 +215,8 @@ class PPO:
         ended[:, -1] = True
         rows, ahead = ended.view(-1).nonzero().squeeze(-1), here.roll(-1, 1)
         flat = following.exclude("done").reshape(-1)
-        ahead.view(-1, 1)[rows] = self.values(flat[rows])
+        filled = nn.functional.pad(rows, (0, -len(rows) % _END_ROWS))  # with the first frame
+        ahead.view(-1, 1)[rows] = self.values(flat[filled])[: len(rows)]
         return ahead
 
     def check_rollout_size(self, num_envs: int, rollout_steps: int) -> None:

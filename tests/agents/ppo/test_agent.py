@@ -72,6 +72,28 @@ def test_advantages_by_hand(make_agent):
     assert set(rollout.keys(True, True)) == set(before.keys(True, True))
 
 
+def test_any_number_of_ends_makes_few_numbers_of_rows(make_agent, monkeypatch):
+    # oneDNN keeps its kernels, a megabyte for each layer, of every number of rows that it ever multiplied.
+    monkeypatch.setattr("navrl.agents.ppo.agent._END_ROWS", 16)
+    agent, looked = make_agent(), set()
+    rollout = make_rollout(agent, steps=16)
+    critic = agent.critic
+    expected = critic(rollout["next"].clone())["state_value"].view(-1)
+
+    def counted(rows):
+        looked.add(len(rows))
+        return critic(rows)
+
+    agent.critic = counted
+    for number in range(64):
+        done = torch.zeros(64, dtype=torch.bool)
+        done[torch.randperm(64)[:number]] = True
+        rollout["next", "done"] = rollout["next", "terminated"] = done.view(4, 16, 1)
+        found = agent.advantages(rollout)["next", "state_value"].view(-1)
+        torch.testing.assert_close(found[done], expected[done])
+    assert looked == {16, 32, 48, 64}
+
+
 def reference_loss(agent, batch):
     """Pieces of the loss from float64 matrices, as in equation 7 and 9 of arXiv:1707.06347."""
 
