@@ -18,15 +18,14 @@ from omegaconf import DictConfig
 
 import navrl
 from navrl.config.command import run_main
+from navrl.envs.core.compiling import eager_at_first
 from navrl.run.build import Parts, build_parts
 from navrl.run.evaluation import final_evaluation
 from navrl.run.plan import Plan, removed_on_error
-from navrl.run.progress import Monitor
 from navrl.run.ranks import follow, planned
 from navrl.run.records import Records, open_records
 from navrl.run.requests import STOP, is_requested
 from navrl.run.signals import Interrupt
-from navrl.run.timers import profiler_for
 
 
 def train(cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None) -> float:
@@ -39,6 +38,7 @@ def train(cfg: DictConfig, begun: Callable[[Path], object] = lambda _: None) -> 
             plan = stack.enter_context(planned(cfg, begun))
             if plan is None:
                 return math.nan  # the run is complete, or other processes have trained
+            stack.enter_context(eager_at_first(plan.done))
             parts = build_parts(plan)
             # The interpreter's end cuts pipes to processes.
             stack.callback(parts.collector.shutdown)
@@ -95,10 +95,10 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
     """Collect with one policy version, learn from it, forget it; return the last iteration's metrics."""
     env, agent, collector, curriculum = parts
     run, saver, loggers, rollouts, evaluations, episodes, _ = records
-    monitor = Monitor(device=env.device, total_frames=plan.total_frames, start_frames=run.frames)
+    monitor = records.monitor(plan, env.device)
     # The oldest is that of the rollout's episodes.
     stages: deque[int] = deque(maxlen=1 + collector.lag)
-    with profiler_for(plan.cfg.profile, run.path / "profile", env.device, records.note) as profiler:
+    with records.profiler(plan, env.device) as profiler:
         for iteration, rollout in enumerate(monitor.timed(collector), plan.done + 1):
             # learn
             with monitor.section("rollouts"):
@@ -125,9 +125,9 @@ def loop(plan: Plan, parts: Parts, records: Records, interrupt: Interrupt) -> di
 
             # record
             timing = monitor.pop(frames) | saver.metrics() | collector.metrics()
-            if iteration == plan.done + 1:
-                del timing["time/eta_s"]  # this iteration compiled, so its speed foretells nothing
-                records.note_first_iteration(plan)
+            if iteration <= plan.done + plan.unsettled:
+                del timing["time/eta_s"]  # its speed foretells nothing
+                records.note_compiling(plan, iteration)
             loggers.log(metrics | timing, iteration=iteration, frames=frames)
             stop, save, due, enough = plan.ranks.largest(
                 interrupt.number,

@@ -127,7 +127,7 @@ def test_multirun_returns_an_objective_per_job(tmp_path):
         *(tmp_path, "-m", *TINY, "seed=1,2", "total_frames=256", "eval_opponents=[]"),
         *("opponent=straight", "env.sim.tick_s=0.25", "profile=true"),
     )
-    assert done.stdout.count("profile=true wrote nothing: it needs three iterations") == 2
+    assert done.stdout.count("profile=true wrote nothing: it needs 3 iterations") == 2
     assert done.stdout.count("against") == 0
     statuses = list(tmp_path.glob("multirun/combat-ppo/*/*/status.json"))
     assert sorted(path.parent.name for path in statuses) == ["0", "1"]

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from navrl.config.checks import printable
 from navrl.config.compile_cache import is_kept
 from navrl.config.quoting import override, shell_line, shown_path
-from navrl.envs.core.compiling import Compilation
+from navrl.envs.core.compiling import EAGER_ITERATIONS, Compilation
 from navrl.ranks import cores, world
 from navrl.run.stored_files import NO_FILES, Repeated
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:  # they import this module
     from navrl.run.plan import Plan
 
 
-def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str:
+def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int, done: int = 0) -> str:
     """Return the first lines of a run: sizes, device, curriculum, folder."""
     frames = cfg.num_envs * cfg.rollout_steps
-    compiling = "" if str(cfg.compile) in ("off", "False") else "; the first iteration compiles"
+    compiling = "" if str(cfg.compile) in ("off", "False") else _compiling(done, num_iterations)
     lessons = f"{parts.curriculum.summary}\n" if parts.curriculum.summary else ""
     return (
         f"{cfg.env.name} with {cfg.agent.name}: {cfg.num_envs} envs x {cfg.rollout_steps} steps = "
@@ -38,6 +38,15 @@ def banner(cfg: DictConfig, parts: Parts, run: Path, num_iterations: int) -> str
         f"compile={cfg.compile}{compiling}\n"
         f"{lessons}{_horizon(cfg)}writing to {shown_path(run)}"
     )
+
+
+def _compiling(done: int, num_iterations: int) -> str:
+    """Return which iteration compiles."""
+    iteration = max(done, EAGER_ITERATIONS) + 1
+    if iteration > num_iterations:
+        return ""
+    name = "the first iteration" if iteration == done + 1 else f"iteration {iteration}"
+    return f"; {name} compiles"
 
 
 def _processes() -> str:
@@ -62,16 +71,19 @@ def one_core(idle: int) -> str:
     )
 
 
-def first_iteration(seconds: float, compilations: Sequence[Compilation]) -> str:
-    """Return how long the first iteration took, and which part of that was compiling."""
+def compiled(seconds: float | None, compilations: Sequence[Compilation]) -> str:
+    """Return the seconds of the first iteration, None after another one, and those of compiling in it."""
+    done = "" if seconds is None else f"first iteration done after {seconds:.0f} s"
+    if not compilations:
+        return done
     durations: dict[str, float] = {}
     for compilation in compilations:
         durations[compilation.name] = durations.get(compilation.name, 0.0) + compilation.seconds
-    compiled = " and ".join(f"{name} in {duration:.1f} s" for name, duration in durations.items())
+    parts = " and ".join(f"{name} in {duration:.1f} s" for name, duration in durations.items())
     cached = all(compilation.cached for compilation in compilations)
     now = "now kept for later runs" if is_kept() else "not kept for later runs"
     where = "kept by an earlier run" if cached else now
-    return f"first iteration done after {seconds:.0f} s; compiled {compiled}, {where}"
+    return f"{done}{'; ' * bool(done)}compiled {parts}, {where}"
 
 
 def other_arithmetic(before: Mapping[str, object], now: Mapping[str, object]) -> str:

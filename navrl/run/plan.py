@@ -21,7 +21,7 @@ from navrl.config.compose import evaluated, group_option
 from navrl.config.resumed import resumed
 from navrl.config.stored import LOCAL, words_of
 from navrl.contracts import Env
-from navrl.envs.core.compiling import compilations
+from navrl.envs.core.compiling import EAGER_ITERATIONS, compilations
 from navrl.ranks import Ranks, ranks_of, world
 from navrl.run.device import MOST_ENVS, own_threads
 from navrl.run.early_stop import NEVER, stop_reason
@@ -101,6 +101,17 @@ class Plan(NamedTuple):
     def total_frames(self) -> int:
         """Return the frames of the whole run."""
         return self.frames + (self.total - self.done) * self.cfg.num_envs * self.cfg.rollout_steps
+
+    @property
+    def compiles(self) -> bool:
+        """Return whether anything is to be compiled."""
+        return str(self.cfg.compile) not in ("off", "False")
+
+    @property
+    def unsettled(self) -> int:
+        """Return how many of the next iterations run eager or compile: their times foretell nothing."""
+        eager = EAGER_ITERATIONS if self.compiles else 0
+        return max(1, eager + 1 - self.done)
 
     @property
     def repeated(self) -> Repeated:

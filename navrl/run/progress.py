@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from tensordict import TensorDictBase
 
+from navrl.envs.core.compiling import next_iteration
 from navrl.run.memory import memory
 from navrl.run.timers import Sections
 
@@ -27,11 +28,13 @@ class Monitor:
         device: torch.device | str,
         total_frames: int,
         start_frames: int,
+        unsettled: int = 1,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._device = torch.device(device)
         self._total_frames = total_frames
         self._frames = self._start_frames = start_frames
+        self._unsettled = unsettled  # of the next iterations, which compile
         self._evaluating_s = 0.0  # of all iterations
         self._recent: deque[tuple[int, float]] = deque(maxlen=_RECENT)  # frames and seconds
         self._clock = clock
@@ -64,6 +67,7 @@ class Monitor:
             if rollout is None:
                 return
             yield rollout
+            next_iteration()
 
     def summary(self) -> dict[str, float]:
         """Return the median and the 95th percentile of every section over the latest iterations."""
@@ -76,7 +80,7 @@ class Monitor:
     def _rates(self, frames: int, seconds: dict[str, float]) -> dict[str, float]:
         """Return frames per second since the last `pop`, overall and by section, the share done and the ETA.
 
-        The ETA goes by the mean of the latest iterations, without the first one, which compiles. Evaluations
+        The ETA goes by the mean of the latest iterations, without the first ones, which compile. Evaluations
         count in it only: as much time per frame as they have taken so far.
         """
         done = frames - self._frames
@@ -84,7 +88,8 @@ class Monitor:
         self._evaluating_s += evaluating_s
         training_s = self._clock() - self._since - evaluating_s
         fps = _per_second(done, training_s)
-        if self._frames == self._start_frames:
+        if self._unsettled:
+            self._unsettled -= 1
             steady_fps = fps
         else:
             self._recent.append((done, training_s))

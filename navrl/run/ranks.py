@@ -19,6 +19,7 @@ from navrl import __version__
 from navrl.config.checks import ConfigError, printable
 from navrl.config.plugins import allow_plugins
 from navrl.config.signals import number_of
+from navrl.envs.core.compiling import eager_at_first
 from navrl.ranks import (
     RankLost,
     Ranks,
@@ -77,7 +78,11 @@ def follow(loop: Callable[[Plan, Parts, Records, Interrupt], object]) -> bool:
             allow_plugins([f"plugins=[{','.join(plan.cfg.plugins)}]"])
             plan.cfg.profile = False  # rank 0 does
             plan = plan._replace(ranks=ranks_of(plan.cfg.num_envs, plan.cfg.shards))
-            with _rows(plan), Interrupt(lambda: None, silent=True) as interrupt:
+            with (
+                _rows(plan),
+                eager_at_first(plan.done),
+                Interrupt(lambda: None, silent=True) as interrupt,
+            ):
                 parts = build_parts(plan)
                 try:
                     if plan.total > plan.done:  # else rank 0 only evaluates

@@ -19,7 +19,7 @@ from navrl.config.compose import build, to_json
 from navrl.config.resumed import changes
 from navrl.config.stored import LOCAL
 from navrl.contracts import Agent, RolloutWriter, Saver, State
-from navrl.envs.core.compiling import compilations
+from navrl.envs.core.compiling import EAGER_ITERATIONS, compilations
 from navrl.loggers.composite import Loggers
 from navrl.loggers.jsonl import read_iterations
 from navrl.ranks import idle_cores
@@ -34,10 +34,12 @@ from navrl.run.environment import describe_arithmetic
 from navrl.run.episodes import TrainingEpisodes
 from navrl.run.evaluation import Evaluations, Result, evaluations_of
 from navrl.run.plan import AUTO, Plan, first_overrides, root_of
+from navrl.run.progress import Monitor
 from navrl.run.random_state import rng_state, set_rng_state
 from navrl.run.requests import EVALUATE, SAVE, STOP, take_requests
 from navrl.run.signals import Interrupt
 from navrl.run.stored_files import NO_FILES, Repeated
+from navrl.run.timers import NoProfiler, TraceProfiler, profiler_for
 from navrl.storage.rollouts import NullRollouts
 from navrl.storage.saver import NullSaver, SaveFailed
 from navrl.storage.schema import loading
@@ -60,14 +62,30 @@ class Records(NamedTuple):
         """Print a sentence for the user without tearing a live table."""
         self.loggers.note(text)
 
-    def note_first_iteration(self, plan: Plan) -> None:
-        """Print how long the first iteration took, which part of that was compiling, and what it changed."""
-        if compilations:
+    def monitor(self, plan: Plan, device: torch.device) -> Monitor:
+        """Return the clock of the training loop."""
+        return Monitor(
+            device=device,
+            total_frames=plan.total_frames,
+            start_frames=self.run.frames,
+            unsettled=plan.unsettled,
+        )
+
+    def profiler(self, plan: Plan, device: torch.device) -> TraceProfiler | NoProfiler:
+        """Return the profiler that profile=... asks for."""
+        folder = self.run.path / "profile"
+        return profiler_for(plan.cfg.profile, folder, device, self.note, plan.unsettled)
+
+    def note_compiling(self, plan: Plan, iteration: int) -> None:
+        """Print how long the first iteration took, what this one compiled, and what the first one changed."""
+        first = iteration == plan.done + 1
+        now = [each for each in compilations if each.iteration == iteration]
+        if plan.compiles and (first or now):
             seconds = time.monotonic() - plan.started
-            self.note(messages.first_iteration(seconds, compilations))
+            self.note(messages.compiled(seconds if first else None, now))
         before = (plan.saved or {}).get("arithmetic", {})
-        changed = messages.other_arithmetic(before, _arithmetic())
-        if changed:
+        changed = messages.other_arithmetic(before, _arithmetic(iteration))
+        if first and changed:
             self.note(changed)
 
     def evaluation_requested(self, interrupt: Interrupt) -> bool:
@@ -173,7 +191,7 @@ class Records(NamedTuple):
             "frames": self.run.frames,
             "config": {**to_json(plan.cfg), "resume": None},  # which is of one command
             "choices": plan.choices,
-            "arithmetic": _arithmetic(),
+            "arithmetic": _arithmetic(iteration),
         }
 
     def _wait_for_saves(self) -> None:
@@ -231,8 +249,11 @@ class _NoEvaluations(Evaluations):
         return False
 
 
-def _arithmetic() -> dict[str, str | int]:
-    return describe_arithmetic(compilation.name for compilation in compilations)
+def _arithmetic(iteration: int) -> dict[str, str | int]:
+    found = describe_arithmetic(compilation.name for compilation in compilations)
+    if iteration <= EAGER_ITERATIONS:  # the others compile what they can
+        del found["compiled"]
+    return found
 
 
 @contextlib.contextmanager
@@ -258,7 +279,7 @@ def open_records(plan: Plan, parts: Parts) -> Iterator[Records]:
         saver = build(cfg.checkpoint)(directory=run.checkpoints)
         rollouts = build(cfg.rollouts)(directory=run.path / "rollouts")
         records = Records(run, saver, loggers, rollouts, evaluations, episodes, plan.repeated)
-        loggers.note(messages.banner(cfg, parts, run.path, plan.total))
+        loggers.note(messages.banner(cfg, parts, run.path, plan.total, plan.done))
         idle = idle_cores() if parts.env.device.type == "cpu" else 1
         if idle > 1 == plan.ranks.size and plan.saved is None:
             loggers.note(messages.one_core(idle))

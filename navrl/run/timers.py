@@ -104,16 +104,17 @@ class NoProfiler(AbstractContextManager["NoProfiler"]):
 
 
 class TraceProfiler:
-    """A torch.profiler trace of the third and fourth iteration: the first compiles, the second warms up."""
+    """A torch.profiler trace of two iterations, after those that are unsettled and one that warms up."""
 
-    def __init__(self, folder: Path, device: torch.device, note: Note) -> None:
+    def __init__(self, folder: Path, device: torch.device, note: Note, unsettled: int = 1) -> None:
         self._folder, self._note, self._written = folder, note, False
+        self._needed = unsettled + 2
         # Else it writes to stderr that it starts and stops.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         cuda = [ProfilerActivity.CUDA] if device.type == "cuda" else []
         self._profile: Any = profile(
             activities=[ProfilerActivity.CPU, *cuda],
-            schedule=schedule(skip_first=1, wait=0, warmup=1, active=2, repeat=1),
+            schedule=schedule(skip_first=unsettled, wait=0, warmup=1, active=2, repeat=1),
             on_trace_ready=self._write,
         )
 
@@ -128,7 +129,7 @@ class TraceProfiler:
     def __exit__(self, *_: object) -> None:
         self._profile.stop()
         if not self._written:
-            self._note("profile=true wrote nothing: it needs three iterations or more")
+            self._note(f"profile=true wrote nothing: it needs {self._needed} iterations or more")
 
     def _write(self, found: Any) -> None:
         file, self._written = self._folder / "trace.json.gz", True
@@ -146,7 +147,7 @@ class TraceProfiler:
 
 
 def profiler_for(
-    wanted: bool, folder: Path, device: torch.device, note: Note
+    wanted: bool, folder: Path, device: torch.device, note: Note, unsettled: int = 1
 ) -> TraceProfiler | NoProfiler:
     """Return the profiler that profile=... asks for."""
-    return TraceProfiler(folder, device, note) if wanted else NoProfiler()
+    return TraceProfiler(folder, device, note, unsettled) if wanted else NoProfiler()

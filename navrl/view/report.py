@@ -20,6 +20,7 @@ from navrl.view.report_charts import (
     unit_of,
 )
 
+_YOUNG = 3  # iterations that run eager or compile
 _SHORTEST_S = 1e-3  # of a run whose speed is known
 _LEARNING = (
     "Held-out episodes with the most probable actions where the runs were evaluated; paler, training "
@@ -131,8 +132,9 @@ def _row(run: Run, group: Group) -> dict[str, Any]:
     """Return a row of the table of runs."""
     seconds = column(run.rows, "time/iteration").tolist()
     seconds = [duration for duration in seconds if 0.0 < duration < LARGEST]
-    settled = sum(seconds[1:])  # the first iteration compiles
-    since = run.frames - run.rows[0]["frames"] if run.rows else 0.0
+    young = max(0, min(_YOUNG, len(seconds) - 1))
+    settled = sum(seconds[young:]) if young else 0.0
+    since = run.frames - run.rows[young - 1]["frames"] if young else 0.0
     return {
         "name": run.name,
         "tone": group.tone,

@@ -85,5 +85,5 @@ def test_the_doctor_shows_folder_size_and_privacy(tmp_path, monkeypatch):
 def test_a_temporary_folder_keeps_nothing_and_messages_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv(compile_cache.VARIABLE, str(tmp_path / "navrl-torch-abc"))
     made = [Compilation("the policy", 2.0, cached=False)]
-    assert messages.first_iteration(3.0, made).endswith(", not kept for later runs")
+    assert messages.compiled(3.0, made).endswith(", not kept for later runs")
     assert check_compile_cache(tmp_path / "navrl-torch-abc").state == "warn"

@@ -11,7 +11,7 @@ from navrl.envs.core.compiling import Compilation
 from navrl.ranks import cores
 from navrl.run.messages import (
     banner,
-    first_iteration,
+    compiled,
     going_on,
     interrupted,
     next_commands,
@@ -21,14 +21,14 @@ from navrl.run.messages import (
 )
 
 
-def lines_of(*overrides, iterations=3):
+def lines_of(*overrides, iterations=3, done=0):
     """The lines of the banner."""
     learners = SimpleNamespace(
         curriculum=SimpleNamespace(summary=""),
         env=SimpleNamespace(device="cpu"),
         agent=SimpleNamespace(precision="fp32"),
     )
-    return banner(compose("train", overrides), learners, Path("run"), iterations).splitlines()
+    return banner(compose("train", overrides), learners, Path("run"), iterations, done).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,31 @@ def test_the_checkpoint_to_go_on_from_is_named_as_seen_from_here():
         assert going_on(start, "").startswith(f"going on from {Path('outputs/run/step.ckpt')}, ")
 
 
-def test_the_first_iteration_says_what_compiling_took():
+@pytest.mark.parametrize(
+    ("done", "total", "end"),
+    [
+        (0, 9, "; iteration 3 compiles"),
+        (1, 9, "; iteration 3 compiles"),
+        (2, 9, "; the first iteration compiles"),
+        (0, 2, ""),
+    ],
+)
+def test_the_first_lines_say_when_something_compiles(done, total, end):
+    (line,) = (each for each in lines_of(iterations=total, done=done) if "compile=" in each)
+    assert line.partition("compile=auto")[2] == end
+
+
+def test_an_iteration_says_what_compiling_took():
     step = Compilation("the simulator step", 4.0, cached=True)
     learning = Compilation("the gradient step", 2.5, cached=False)
-    assert first_iteration(31.4, [step, step._replace(seconds=1.0)]) == (
+    assert compiled(5.2, []) == "first iteration done after 5 s"
+    assert (
+        compiled(None, [learning]) == "compiled the gradient step in 2.5 s, now kept for later runs"
+    )
+    assert compiled(31.4, [step, step._replace(seconds=1.0)]) == (
         "first iteration done after 31 s; compiled the simulator step in 5.0 s, kept by an earlier run"
     )
-    assert first_iteration(31.4, [step, learning]) == (
+    assert compiled(31.4, [step, learning]) == (
         "first iteration done after 31 s; compiled the simulator step in 4.0 s and the gradient step in "
         "2.5 s, now kept for later runs"
     )

@@ -222,7 +222,7 @@ def test_the_trace_holds_two_iterations_by_name(tmp_path):
 def test_a_run_that_ends_too_early_is_reported(tmp_path):
     notes = []
     iterations(2, tmp_path / "profile", notes)
-    assert notes == ["profile=true wrote nothing: it needs three iterations or more"]
+    assert notes == ["profile=true wrote nothing: it needs 3 iterations or more"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,10 +6,11 @@ import contextlib
 import copy
 import functools
 import hashlib
+import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,13 +69,39 @@ class Compilation(NamedTuple):
     name: str
     seconds: float
     cached: bool  # an earlier process had left the compiled graph on disk
+    iteration: float = math.inf  # of the training in which it was
 
 
 compilations: list[Compilation] = []  # of this process
 
 
+EAGER_ITERATIONS = 2  # at the beginning of a training
+
+# Of the training of this process; without one everything compiles at its first call.
+_iteration = [math.inf]
+
+
+@contextlib.contextmanager
+def eager_at_first(done: int) -> Iterator[None]:
+    """Run the first iterations of a training eager while open, of which so many are done.
+
+    Compiling takes most of a minute, and an eager iteration a second. The number of the iteration decides,
+    not the time, because the last bits differ: the same seed remains the same run.
+    """
+    _iteration[0] = done + 1
+    try:
+        yield
+    finally:
+        _iteration[0] = math.inf
+
+
+def next_iteration() -> None:
+    """Count an iteration of the training."""
+    _iteration[0] += 1
+
+
 class Compiled:
-    """A simulator step that is compiled at its first call."""
+    """A simulator step that is compiled at its first call, in a training after its eager iterations."""
 
     name = "the simulator step"
     differentiable = False
@@ -103,6 +130,8 @@ class Compiled:
             return self._run(*args)
 
     def _first(self, *args: Any) -> Any:
+        if _iteration[0] <= EAGER_ITERATIONS:
+            return self.eager(*args)
         if self._any_rows:
             if args[0].shape[0] < _LEAST_ROWS:
                 return self.eager(*args)
@@ -137,7 +166,7 @@ class Compiled:
         seconds = time.perf_counter() - began
         found = _lookups()
         cached = found[0] > hits and found[1] == misses
-        compilations.append(Compilation(self.name, seconds, cached))
+        compilations.append(Compilation(self.name, seconds, cached, _iteration[0]))
         return result
 
     def _options(self) -> dict[str, Any]:

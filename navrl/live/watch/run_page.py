@@ -20,6 +20,7 @@ MOST_COMPARED = 24
 _LINES = 12  # of the console
 _MOST_CHECKPOINTS = 40
 _RECENT = 200  # iterations whose times are shown
+_YOUNG = 3  # iterations that run eager or compile
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
 _known: dict[tuple[Any, ...], dict[str, Any]] = {}  # facts about checkpoints by file and time
 
@@ -69,10 +70,10 @@ def console(table: Table, stored: StoredRun) -> list[str]:
 
 
 def times(table: Table) -> list[list[Any]]:
-    """Return the mean seconds of the parts of the last iterations; the first one compiles and is left out."""
-    found = []
+    """Return the mean seconds of the parts of the last iterations, without the first ones, which compile."""
+    found, young = [], max(1, min(_YOUNG, len(table) - 1))
     for part in _TIMES:
-        values = table.column(f"time/{part}")[1:][-_RECENT:]
+        values = table.column(f"time/{part}")[young:][-_RECENT:]
         known = values[(values >= 0.0) & (values < LARGEST)]  # also not of nan
         if known.size:  # a part that is not in every iteration counts as 0 in the others
             found.append([part, float(f"{known.sum() / len(values):.4g}")])

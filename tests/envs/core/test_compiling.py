@@ -16,7 +16,13 @@ from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
 import navrl.envs.core.compiling
 from navrl.config.compose import build
-from navrl.envs.core.compiling import Compiled, CompiledGradients
+from navrl.envs.core.compiling import (
+    Compiled,
+    CompiledGradients,
+    CompiledSample,
+    eager_at_first,
+    next_iteration,
+)
 from tests.envs.conftest import configuration
 from tests.envs.playing import observed, play, random_actions, stacked
 
@@ -115,9 +121,32 @@ def test_a_compilation_is_recorded(monkeypatch, lookup, expected):
     function = Compiled(double, "auto")
     for _ in range(2):
         function(torch.ones(2))
-    ((name, seconds, cached),) = found
+    ((name, seconds, cached, _),) = found
     assert (name, cached) == ("the simulator step", expected)
     assert 0.01 <= seconds < 10.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "done", "expected"),
+    [
+        (Compiled, 0, [1, 2]),
+        (Compiled, 2, []),
+        (CompiledSample, 0, [1, 2]),
+        (CompiledGradients, 1, [2]),
+    ],
+)
+def test_a_training_runs_its_first_iterations_eager(monkeypatch, kind, done, expected):
+    """Whichever process begins there: an iteration is eager by its number in the run."""
+    eager, function = [], kind(double, "auto")
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: lambda *args: double(*args) + 1.0)
+    with eager_at_first(done):
+        for iteration in range(done + 1, 7):
+            result = {function(torch.ones(2))[0].item() for _ in range(2)}
+            assert len(result) == 1
+            eager += [iteration] * (result == {2.0})
+            next_iteration()
+    assert eager == expected
+    assert kind(double, "auto")(torch.ones(2))[0] == 3.0  # outside it compiles at once
 
 
 def test_off_never_compiles(monkeypatch):
