@@ -1,5 +1,7 @@
 """`checkpoint`: a trained policy that no longer learns, with the observation and action of its training."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from navrl.envs.combat.actions import ActionKind
 from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Memory, Pilot
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, can_fire, sides
-from navrl.envs.core.compiling import CompiledEach
+from navrl.envs.core.compiling import CompiledEach, CompiledSample
 from navrl.envs.core.reductions import any_row
 from navrl.envs.core.specs import AGENT_ID
 from navrl.ranks.noise import by_shards
@@ -24,7 +26,7 @@ class PolicyAdapter:
     def __init__(
         self, *, observation: Observation, action: ActionKind, compile_mode: str | bool
     ) -> None:
-        self.observation, self.action = observation, action
+        self.observation, self.action, self.compile_mode = observation, action, compile_mode
         self._leaves = CompiledEach(self._leaves_eager, compile_mode)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
@@ -52,14 +54,51 @@ class PolicyAdapter:
 
     def command(self, dist: Any) -> Command:
         """Draw a command (N,) from a distribution of actions, or take the likeliest if deterministic."""
-        steady = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
-        return self.action.command(dist.deterministic_sample if steady else dist.sample())
+        return self.action.command(dist.deterministic_sample if _is_steady() else dist.sample())
 
     def _identity(self, params: CombatParams, me: int, device: torch.device) -> Tensor:
         """Return one flag for each aircraft of the team it was trained in, 1 for `me`."""
         team = [i for i, side in enumerate(params.teams) if side == params.teams[me]]
         place = team.index(me) if self.action.team_size > 1 else 0
         return (torch.arange(self.action.team_size, device=device) == place).float()
+
+
+def _is_steady() -> bool:
+    return exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
+
+
+class _CompiledOpponents(CompiledSample):
+    name = "the opponents' policies"
+
+
+class Decision:
+    """Commands (N,) by networks: drawn while a run collects, in one graph; the likeliest if deterministic.
+
+    `outputs` returns the rows for `head`.
+    """
+
+    def __init__(
+        self, outputs: Callable[[TensorDict], Tensor], head: Any, adapter: PolicyAdapter
+    ) -> None:
+        self._outputs, self._head, self._adapter = outputs, head, adapter
+        self._keys: list[Any] = []
+        self._draw = _CompiledOpponents(self._draw_eager, adapter.compile_mode)
+
+    @torch.no_grad()
+    def __call__(self, observed: TensorDict) -> Command:
+        """Return the commands for what is observed."""
+        if _is_steady():
+            return self._command(observed)
+        self._keys = list(observed.keys(include_nested=True, leaves_only=True))
+        return self._draw(*(observed.get(key) for key in self._keys))
+
+    def _draw_eager(self, *columns: Tensor) -> Command:
+        observed = TensorDict(dict(zip(self._keys, columns, strict=True)), columns[0].shape[:1])
+        return self._command(observed)
+
+    def _command(self, observed: TensorDict) -> Command:
+        dist = self._head.distribution(self._outputs(observed), observed)
+        return self._adapter.command(dist)
 
 
 def check_playable(policy: Any) -> None:
@@ -94,6 +133,7 @@ class Frozen(Pilot):
         """Fly with this policy, with the observation and action of its training."""
         check_playable(policy)
         self.policy, self._adapter = policy, adapter
+        self._decide = Decision(partial(by_shards, policy.trunk), policy.head, adapter)
 
     def prepare(self, params: CombatParams, device: torch.device | str) -> None:
         """Build the tables of the observation."""
@@ -109,7 +149,4 @@ class Frozen(Pilot):
                 "a tournament; expected a scripted pilot in the learner's seat; choose another"
             )
         with torch.no_grad():
-            observed = self._adapter.observe(params, state, me)
-            outputs = by_shards(self.policy.trunk, observed)
-            dist = self.policy.head.distribution(outputs, observed)
-            return self._adapter.command(dist), ()
+            return self._decide(self._adapter.observe(params, state, me)), ()

@@ -16,7 +16,7 @@ from torch import Tensor
 from navrl.envs.combat.actions import ActionKind
 from navrl.envs.combat.observations.base import Observation
 from navrl.envs.combat.opponents.base import Memory, Pilot, target_of
-from navrl.envs.combat.opponents.frozen import PolicyAdapter
+from navrl.envs.combat.opponents.frozen import Decision, PolicyAdapter
 from navrl.envs.combat.opponents.mixture import Mixture
 from navrl.envs.combat.sim.state import CombatParams, CombatState, Command, select
 from navrl.envs.core.compiling import CompiledEach
@@ -51,6 +51,7 @@ class League(Weighted, Pilot):
     ) -> None:
         self.scripts, self.weights = scripts, scripts.weights
         self.blocks: list[Block] = []
+        self._graph: tuple[list[Any], Decision] | None = None  # and the blocks that it is of
         self._adapter = PolicyAdapter(
             observation=observation, action=action, compile_mode=compile_mode
         )
@@ -135,24 +136,30 @@ class League(Weighted, Pilot):
         scripted, after = self._act(me, params, state, memory[1:])
         if not self.blocks:
             return scripted, (memory[0], *after)
-        observed = self._adapter.observe(params, state, me)
-        with torch.no_grad():
-            learned = self._adapter.command(self._distribution(observed))
+        learned = self._decision()(self._adapter.observe(params, state, me))
         learned = learned._replace(target=target_of(learned))
         chosen = select(self._tags == SCRIPTED, scripted, learned)
         return chosen, (memory[0], *after)
 
-    def _distribution(self, observed: TensorDict) -> Any:
-        """Return one distribution of the actions of all policies, each in its own envs: cheaper than many."""
-        policy = self.blocks[0].policy
+    def _decision(self) -> Decision:
+        """Return the graph of the blocks' policies, which serves for all their weights."""
+        places = [(block.start, block.stop, block.policy) for block in self.blocks]
+        if self._graph is None or self._graph[0] != places:
+            head = self.blocks[0].policy.head
+            self._graph = places, Decision(self._outputs, head, self._adapter)
+        return self._graph[1]
+
+    def _outputs(self, observed: TensorDict) -> Tensor:
+        """Return the outputs of all policies, each in its own envs."""
+        head = self.blocks[0].policy.head
         parts, edge = [], 0
         for block in [*self._own_blocks(), Block(len(observed), len(observed), None, SCRIPTED)]:
             if edge < block.start:  # scripts fly here
-                parts.append(policy.head.uniform.expand(block.start - edge, -1))
+                parts.append(head.uniform.expand(block.start - edge, -1))
             if block.policy is not None:
                 parts.append(block.policy.trunk(observed[block.start : block.stop]))
             edge = block.stop
-        return policy.head.distribution(torch.cat(parts), observed)
+        return torch.cat(parts)
 
     def _own_blocks(self) -> list[Block]:
         """Return the parts of all blocks in each shard of the own envs, which are numbered from 0."""

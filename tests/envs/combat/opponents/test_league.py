@@ -92,6 +92,35 @@ def test_a_policy_draws_while_collecting_and_not_in_deterministic_play(game):
     assert len(found[ExplorationType.DETERMINISTIC]) == 1
 
 
+def test_what_one_graph_draws_is_what_each_policy_draws_alone(traced_only):
+    env = make_env(N, TEAM, "compile=on")
+    league = env.opponent
+    league.allocate(N, "cpu")
+    env.reset()
+    state, memory = env.combat_state, env._world.state.memories[0]
+    policies = {tag: make_agent(env, TEAM, seed=tag).policy for tag in (1001, 1003)}
+    league.assign([Block(start, stop, policies[tag], tag) for start, stop, tag in PLAN])
+    frames = league._adapter.observe(env.params, state, ENEMY)
+    rows = {tag: range(0) for tag in policies}
+    for start, stop, tag in PLAN:
+        rows[tag] = [*rows[tag], *range(start, stop)]
+    seen = []
+    for weights in (1003, 1002):  # the second time others in the same policy, and the same graph
+        other = make_agent(env, TEAM, seed=weights).policy
+        policies[1003].load_state_dict(other.state_dict())
+        with torch._dynamo.config.patch(error_on_recompile=bool(seen)):
+            torch.manual_seed(7)
+            command, _ = league.act(env.params, state, ENEMY, memory)
+        for tag, policy in policies.items():
+            torch.manual_seed(7)
+            alone = league._adapter.command(policy.get_dist(frames))
+            for field in ("rudder", "throttle", "fire", "target"):
+                found, expected = getattr(command, field)[rows[tag]], getattr(alone, field)
+                assert torch.equal(found, expected[rows[tag]])
+        seen.append(tuple(command.rudder[rows[1003]].tolist()))
+    assert len(set(seen)) > 1
+
+
 def test_in_teams_every_aircraft_follows_the_policy_in_its_seat():
     env = make_env(4, "env.team_size=2")
     env.opponent.allocate(4, "cpu")
