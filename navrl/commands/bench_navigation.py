@@ -35,7 +35,7 @@ _SETTINGS = {
     "env": Setting("navigation_compat", "default: navigation_compat"),
     "static": Setting((350,), "number of standing obstacles, or several: 200,350; default: 350"),
     "moving": Setting((80,), "number of moving obstacles, or several: 60,80; default: 80"),
-    "shield": Setting(("none", "on"), "none, on or both: none,on; default: none,on"),
+    "shield": Setting(("none", "on"), "none, on, sound or several: none,on; default: none,on"),
     "num_episodes": Setting(1024, "of each row; default: 1024"),
     "seed": Setting(1_000_003, "of the episodes; default: 1000003"),
     "compile": Setting("auto", "auto | on | off; default: auto"),

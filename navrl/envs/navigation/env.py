@@ -15,6 +15,8 @@ from navrl.envs.core.rewards import WeightedReward
 from navrl.envs.navigation.observation import AXES, NavigationObservation
 from navrl.envs.navigation.planners.base import Planner, perceive
 from navrl.envs.navigation.planners.shield import NoShield, Shield
+from navrl.envs.navigation.planners.sound_shield import SoundShield
+from navrl.envs.navigation.planners.static_prediction import Surroundings
 from navrl.envs.navigation.sim.advance import Events, advance, initial_state, near_obstacles
 from navrl.envs.navigation.sim.drone import limit_speed
 from navrl.envs.navigation.sim.params import NavigationParams
@@ -54,15 +56,15 @@ class NavigationEnv(BatchedEnv):
         sim: NavigationParams,
         worlds: WorldPool,
         observation: NavigationObservation,
-        shield: Shield | NoShield,
+        shield: Shield | SoundShield | NoShield,
         reward: WeightedReward,
         stale_scan: bool,
         **options: Unpack[EnvOptions],
     ) -> None:
         self.worlds, self._held_out = worlds, held_out
-        self._shield, self._stale_scan = shield, stale_scan
+        self.shield, self._stale_scan = shield, stale_scan
         self._steps = 0  # since the seed was set; worlds are renewed by it
-        shield.prepare(sim.checked().lidar)
+        shield.prepare(sim.checked())
         worlds.prepare(sim, options["device"])
         super().__init__(sim=sim, observation=observation, reward=reward, **options)
 
@@ -75,10 +77,10 @@ class NavigationEnv(BatchedEnv):
         limit_mps, kind = self.params.speed_limit_mps, self.params.speed_limit
         wanted = limit_speed(action * limit_mps, limit_mps, kind)
         command = to_world_frame(heading(self.params, state), wanted)
-        flown, _ = self._shield.protect(perceive(self.params, state), command)
-        return advance(
-            self.params, self.worlds.grid, self.worlds.openings.worlds, state, command, flown
-        )
+        grid, worlds = self.worlds.grid, self.worlds.openings.worlds
+        around = Surroundings(grid, worlds, state.world.to(torch.int64))
+        flown = self.shield.protect(perceive(self.params, state), around, command).velocity
+        return advance(self.params, grid, worlds, state, command, flown)
 
     def observe(self, state: NavigationState) -> dict[str, Tensor]:
         """Return the leaves of the configured observation."""

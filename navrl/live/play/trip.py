@@ -89,7 +89,7 @@ class DroneTrip:
 
     @property
     def _place(self) -> str:
-        shielded = str(self._config.shield._target_).endswith(".Shield")
+        shielded = not str(self._config.shield._target_).endswith(".NoShield")
         return "navigation with a shield" if shielded else "navigation"
 
     def command(self, message: Mapping[str, Any]) -> None:

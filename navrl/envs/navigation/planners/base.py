@@ -18,6 +18,7 @@ class Perception(NamedTuple):
 
     position: Tensor  # (3, N) metres
     velocity: Tensor  # (3, N) m/s
+    acceleration: Tensor  # (3, N) m/s^2
     goal: Tensor  # (3, N) metres
     heading: Tensor  # (2, N) cosine and sine of beam 0
     ranges: Tensor  # (beams, rings, N) metres; the lidar's range where nothing is
@@ -35,6 +36,7 @@ def perceive(params: NavigationParams, state: NavigationState) -> Perception:
     return Perception(
         position=state.drone.position,
         velocity=state.drone.velocity,
+        acceleration=params.drone.acceleration(state.drone),
         goal=state.goal,
         heading=heading(params, state),
         ranges=sensed(params, state).view(params.lidar.beams, params.lidar.rings, -1),

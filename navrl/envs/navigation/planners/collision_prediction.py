@@ -6,7 +6,7 @@ near: without `response_s` a shield prevents less than half as many collisions.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import torch
@@ -33,14 +33,12 @@ class Hazards(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollisionPrediction:
-    """The options of the prediction: how far ahead, and with which margins."""
+class MovingPrediction:
+    """The options of the prediction for moving obstacles: how far ahead, and with which margin."""
 
     horizons_s: tuple[float, ...]  # from the nearest to the farthest
     response_s: float  # time constant of the drone's velocity, 0: it flies a command at once
-    static_radius_m: float  # disc at the end of a beam: the drone's radius and half a gap of beams
     moving_margin_m: float  # added to a moving obstacle's radius: the drone's radius and a reserve
-    level_m: float  # the lidar's points farther above or below do not count
 
     def __post_init__(self) -> None:
         """Raise ConfigError for impossible options."""
@@ -48,26 +46,25 @@ class CollisionPrediction:
         ordered = bool(horizons) and min(horizons) > 0.0 and list(horizons) == sorted(horizons)
         expected = "times of more than 0, the nearest first"
         require(ordered, "prediction.horizons_s", horizons, expected)
-        for name in ("response_s", "static_radius_m", "moving_margin_m", "level_m"):
-            require_number(f"prediction.{name}", getattr(self, name), least=0.0)
+        for field in fields(self):
+            if field.name != "horizons_s":
+                value = getattr(self, field.name)
+                require_number(f"prediction.{field.name}", value, least=0.0)
 
-    def hazards(self, lidar: Lidar, perception: Perception, climb_mps: Tensor) -> Hazards:
-        """Return a disc for each beam that meets something level, then one for each moving obstacle.
+    def moving_hazards(self, perception: Perception, climb_mps: Tensor) -> Hazards:
+        """Return a disc for each moving obstacle.
 
-        Moving ones count if a drone with this vertical speed (N,) is level with them within the horizon.
+        It is absent unless a drone with this vertical speed (N,) is level with it within the horizon.
         """
-        along_x, along_y, distance = static_points(lidar, perception, self.level_m)
-        still = torch.zeros_like(distance)
         level = moving_level(perception, self.moving_margin_m, climb_mps, self.horizons_s[-1])
         x, y, _ = perception.near_offset.unbind(0)
         velocity_x, velocity_y, _ = perception.near_velocity.unbind(0)
-        radius_m = perception.near_radius_m + self.moving_margin_m
         return Hazards(
-            x=torch.cat([distance * along_x, torch.where(level, x, FAR_M)]),
-            y=torch.cat([distance * along_y, torch.where(level, y, FAR_M)]),
-            velocity_x=torch.cat([still, torch.where(level, velocity_x, 0.0)]),
-            velocity_y=torch.cat([still, torch.where(level, velocity_y, 0.0)]),
-            radius_m=torch.cat([still + self.static_radius_m, radius_m]),
+            x=torch.where(level, x, FAR_M),
+            y=torch.where(level, y, FAR_M),
+            velocity_x=torch.where(level, velocity_x, 0.0),
+            velocity_y=torch.where(level, velocity_y, 0.0),
+            radius_m=perception.near_radius_m + self.moving_margin_m,
         )
 
     def kept_part(self, horizon_s: float) -> float:
@@ -92,6 +89,24 @@ class CollisionPrediction:
             urgency = urgency_per_s(hazards, mean_x, mean_y)
             worst = torch.maximum(worst, torch.where(urgency * horizon_s > 1.0, urgency, 0.0))
         return worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollisionPrediction(MovingPrediction):
+    """The options of the prediction for what beams meet, too, seen from above."""
+
+    static_radius_m: float  # disc at the end of a beam: the drone's radius and half a gap of beams
+    level_m: float  # the lidar's points farther above or below do not count
+
+    def hazards(self, lidar: Lidar, perception: Perception, climb_mps: Tensor) -> Hazards:
+        """Return a disc for each beam that meets something level, then one for each moving obstacle."""
+        along_x, along_y, distance = static_points(lidar, perception, self.level_m)
+        still = torch.zeros_like(distance)
+        beams = Hazards(
+            distance * along_x, distance * along_y, still, still, still + self.static_radius_m
+        )
+        moving = self.moving_hazards(perception, climb_mps)
+        return Hazards(*map(torch.cat, zip(beams, moving, strict=True)))
 
 
 class Candidates(NamedTuple):

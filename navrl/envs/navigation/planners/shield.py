@@ -1,13 +1,24 @@
 """The shield: replaces commands that lead into something within the horizon."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from navrl.envs.navigation.planners.base import Perception
 from navrl.envs.navigation.planners.collision_prediction import CollisionPrediction, VelocityFan
-from navrl.envs.navigation.sim.lidar import Lidar
+from navrl.envs.navigation.planners.static_prediction import Surroundings
+from navrl.envs.navigation.sim.params import NavigationParams
 
-_UNSAFE = 1e3  # m/s: any safe velocity is nearer
+UNSAFE_MPS = 1e3  # as a cost: any safe velocity is nearer
+
+
+class Protected(NamedTuple):
+    """The outcome of a shield."""
+
+    velocity: Tensor  # (3, N) to fly
+    changed: Tensor  # bool (N,): it is not the command
+    safe: Tensor  # bool (N,): the shield expects no collision within its horizon
 
 
 class Shield:
@@ -22,28 +33,40 @@ class Shield:
     ) -> None:
         self.prediction, self.fan = prediction, VelocityFan(headings, tuple(speeds_mps))
 
-    def prepare(self, lidar: Lidar) -> None:
+    def prepare(self, params: NavigationParams) -> None:
         """Set the lidar's geometry; called once, before the first episode."""
-        self.lidar = lidar
+        self.lidar = params.lidar
 
-    def protect(self, perception: Perception, command: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the velocity to fly (3, N), and where it differs from the command, bool (N,)."""
+    @property
+    def horizon_s(self) -> float:
+        """Return the seconds within which a safe command is expected to collide with nothing."""
+        return self.prediction.horizons_s[-1]
+
+    def protect(
+        self, perception: Perception, surroundings: Surroundings, command: Tensor
+    ) -> Protected:
+        """Return the velocity to fly; nothing but beams tell of static obstacles."""
         wanted_x, wanted_y, climb = command.unbind(0)
         hazards = self.prediction.hazards(self.lidar, perception, climb)
         choice = self.fan.around(wanted_x, wanted_y)
         danger = self.prediction.danger_per_s(hazards, perception, choice.x, choice.y)
         change = ((choice.x - wanted_x).square() + (choice.y - wanted_y).square()).sqrt()
-        x, y = choice.cheapest(torch.where(danger > 0.0, _UNSAFE + danger, change))
+        cost = torch.where(danger > 0.0, UNSAFE_MPS + danger, change)
+        x, y = choice.cheapest(cost)
         # The command is the first of the fan and the nearest to itself: if it is safe, it is chosen.
-        return torch.stack([x, y, climb]), (x != wanted_x) | (y != wanted_y)
+        changed = (x != wanted_x) | (y != wanted_y)
+        return Protected(torch.stack([x, y, climb]), changed, cost.amin(0) < UNSAFE_MPS)
 
 
 class NoShield:
     """The absence of a shield (shield=none): every command is flown."""
 
-    def prepare(self, lidar: Lidar) -> None:
+    def prepare(self, params: NavigationParams) -> None:
         """Do nothing."""
 
-    def protect(self, perception: Perception, command: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the command (3, N) itself, and no intervention, bool (N,)."""
-        return command, torch.zeros_like(command[0], dtype=torch.bool)
+    def protect(
+        self, perception: Perception, surroundings: Surroundings, command: Tensor
+    ) -> Protected:
+        """Return the commands (3, N) themselves."""
+        no = torch.zeros_like(command[0], dtype=torch.bool)
+        return Protected(command, no, no)

@@ -96,11 +96,16 @@ def _clearance_m(boxes: Boxes, cylinders: Cylinders, x: Tensor, y: Tensor, z: Te
 
 def _least_m(box: Boxes, cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     """Return the distance from points (...) to the nearest of their obstacles (..., K)."""
+    return _nearest_m(x, gaps_m2(box, cylinder, x, y, z))
+
+
+def gaps_m2(box: Boxes, cylinder: Cylinders, x: Tensor, y: Tensor, z: Tensor) -> list[Tensor]:
+    """Return the squared distances from points (...) to their boxes (..., B) and cylinders (..., C)."""
     point = (x.unsqueeze(-1), y.unsqueeze(-1), z.unsqueeze(-1))
     along, across, above = _outside_box(box, *point)
     to_box_m2 = along.square() + across.square() + above.square()
     beside, above = _outside_cylinder(cylinder, *point)
-    return _nearest_m(x, [to_box_m2, beside.square() + above.square()])
+    return [to_box_m2, beside.square() + above.square()]
 
 
 def _nearest_m(like: Tensor, found_m2: list[Tensor]) -> Tensor:

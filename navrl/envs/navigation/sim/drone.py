@@ -4,6 +4,7 @@ The rigid body with its controller is in lee_quadrotor.py. Vectors are rows x, y
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from navrl.config.checks import require_number
 
 SPEED_LIMITS = ("box", "norm")
+_SLOW_MPS = 0.1
 
 
 class Drone(NamedTuple):
@@ -47,6 +49,10 @@ class DroneModel:
         """Return the inner state of a hovering drone; heading (2, N) is the cosine and sine of its yaw."""
         return ()
 
+    def acceleration(self, drone: Drone) -> Tensor:
+        """Return the acceleration (3, N) that lasts beyond now, m/s^2, without the wind's."""
+        return torch.zeros_like(drone.velocity)
+
     def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
         """Return the drone one physics step later."""
         raise TypeError(f"{type(self).__name__} lacks step(drone, command_mps, factors, dt_s)")
@@ -69,6 +75,36 @@ def advance(
     for _ in range(steps):
         drone = model.step(drone, command_mps, factors, decision_s / steps)
     return drone
+
+
+def response(
+    model: DroneModel, times_s: Sequence[float], first_s: float
+) -> tuple[list[float], list[float]]:
+    """Return metres flown until these times, by a command of 1 m/s, and by an acceleration of 1 m/s^2.
+
+    The model is flown from hovering, so slowly that its limits do not matter. Its answer to an acceleration
+    is that of a drone that stops after first_s, less what its velocity contributes. A drone at its commanded
+    velocity keeps it, so a velocity contributes the time less the answer to a command.
+    """
+    east = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    zero = torch.zeros((3, 1), dtype=torch.float64)
+    one = torch.ones(1, dtype=torch.float64)
+    factors = Factors(one, one, 0.0 * one, zero)
+    slow = torch.tensor([[_SLOW_MPS], [0.0], [0.0]], dtype=torch.float64)
+
+    def flown(drone: Drone, command: Tensor, time_s: float) -> Drone:
+        return advance(model, drone, command, factors, time_s) if time_s > 0.0 else drone
+
+    hover = Drone(zero, zero, model.inner(east))
+    by_command = [float(flown(hover, slow, t).position[0]) / _SLOW_MPS for t in times_s]
+    begun = flown(hover, slow, first_s)
+    speed, pull = (float(vector[0]) for vector in (begun.velocity, model.acceleration(begun)))
+    by_acceleration = []
+    for time_s, part in zip(times_s, by_command, strict=True):
+        ended = float((flown(begun, zero, time_s).position - begun.position)[0])
+        left = ended - (time_s - part) * speed
+        by_acceleration.append(left / pull if pull else 0.0)
+    return by_command, by_acceleration
 
 
 def limit_speed(velocity_mps: Tensor, limit_mps: float, kind: str) -> Tensor:
@@ -130,6 +166,10 @@ class SecondOrder(DroneModel):
     def inner(self, heading: Tensor) -> tuple[Tensor, ...]:
         """Return no acceleration."""
         return (torch.zeros_like(heading[:1]).expand(3, -1),)
+
+    def acceleration(self, drone: Drone) -> Tensor:
+        """Return the lagging acceleration."""
+        return drone.inner[0]
 
     def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
         """Integrate by semi-implicit Euler: acceleration, then velocity, then position."""

@@ -74,6 +74,13 @@ class LeeQuadrotor(DroneModel):
             torch.stack([zero + hover] * 4),
         )
 
+    def acceleration(self, drone: Drone) -> Tensor:
+        """Return what the rotors' thrust and the weight make of it."""
+        attitude, _, throttles = (field.unbind(0) for field in drone.inner)
+        lift_mps2 = sum(value * value for value in throttles) * (self.rotor_thrust_n / self.mass_kg)
+        x, y, z = _axes(attitude).z
+        return torch.stack([lift_mps2 * x, lift_mps2 * y, lift_mps2 * z - self.gravity_mps2])
+
     def step(self, drone: Drone, command_mps: Tensor, factors: Factors, dt_s: float) -> Drone:
         """Integrate by semi-implicit Euler: rotors, velocity and body rates, position and attitude."""
         attitude, rates, throttles = (field.unbind(0) for field in drone.inner)

@@ -41,6 +41,7 @@ def sight(*, goal=(10.0, 0.0, 0.0), velocity=(0.0, 0.0, 0.0), beams=(), moving=(
     return Perception(
         position=position,
         velocity=torch.tensor(velocity).unsqueeze(-1),
+        acceleration=torch.zeros(3, 1),
         goal=position + torch.tensor(goal).unsqueeze(-1),
         heading=torch.tensor([[1.0], [0.0]]),
         ranges=ranges,

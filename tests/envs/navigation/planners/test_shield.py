@@ -1,5 +1,6 @@
 """The shield: what is safe passes to the last bit, what is not becomes the nearest that is."""
 
+import functools
 import math
 import random
 
@@ -10,11 +11,17 @@ from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.planners.shield import Shield
 from navrl.envs.navigation.sim.state import heading, to_world_frame
 from tests.envs.navigation.envs import make_env
-from tests.envs.navigation.planners.perceptions import LIDAR, closest_m, prediction, sight
+from tests.envs.navigation.planners.perceptions import closest_m, prediction, sight
 
 HORIZONS_S, RESPONSE_S = (0.4, 1.0), 0.47
 SPEEDS_MPS = (0.667, 1.333, 2.0)
 MARGIN_M, PILLAR_M = 0.35, 0.35
+
+
+@functools.cache
+def shipped():
+    """An env of one drone, for its parameters."""
+    return make_env("world.count=1", "world.routes_per_world=4", num_envs=1)
 
 
 def make_shield():
@@ -26,7 +33,7 @@ def make_shield():
         moving_margin_m=MARGIN_M,
     )
     shield = Shield(prediction=looking, headings=24, speeds_mps=SPEEDS_MPS)
-    shield.prepare(LIDAR)
+    shield.prepare(shipped().params)
     return shield
 
 
@@ -77,7 +84,7 @@ def test_the_nearest_safe_velocity_is_that_of_a_slow_search():
         command = (drawn.uniform(-2.0, 2.0), drawn.uniform(-2.0, 2.0))
         scene = sight(velocity=(*velocity, 0.0), beams=beams, moving=moving)
         given = torch.tensor([[command[0]], [command[1]], [0.3]])
-        flown, intervened = shield.protect(scene, given)
+        flown, intervened = shield.protect(scene, None, given)[:2]
         assert flown[2].item() == given[2].item()
         margins = {
             each: margin_m(discs, velocity, each) for each in (command, *candidates(command))
@@ -103,7 +110,7 @@ def test_the_nearest_safe_velocity_is_that_of_a_slow_search():
 def test_where_nothing_is_safe_it_takes_what_hits_last():
     """A ring of walls 0.36 m away, 0.01 m from the discs: only to stay lasts."""
     scene = sight(beams=[(beam, 0.36) for beam in range(36)])
-    flown, _ = make_shield().protect(scene, torch.tensor([[2.0], [0.0], [0.0]]))
+    flown = make_shield().protect(scene, None, torch.tensor([[2.0], [0.0], [0.0]])).velocity
     assert flown[:2].abs().max() == 0.0
 
 
@@ -122,7 +129,7 @@ def test_interventions_are_counted():
         state = env.state
         action = torch.rand(16, 3, generator=torch_state) * 2.0 - 1.0
         command = to_world_frame(heading(params, state), 2.0 * action.t())
-        flown, _ = shield.protect(perceive(params, state), command)
+        flown = shield.protect(perceive(params, state), None, command).velocity
         differs = (flown != command).any(0)
         changed, decisions = changed + differs, decisions + 1.0
         change_mps = change_mps + (flown - command).square().sum(0).sqrt()
