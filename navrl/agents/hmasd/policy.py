@@ -11,12 +11,14 @@ from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 
 from navrl.agents.core.team import GROUP, in_group, state_of
+from navrl.agents.fast.products import for_few_rows
 from navrl.agents.hmasd.high_level import Coordinator, SkillChoice, UniformSkills
 from navrl.agents.hmasd.low_level import Actor
 from navrl.agents.hmasd.rollout import INTERVAL, KEPT, RESET, ROLLOUT_START, SKILLS
 from navrl.agents.networks.distributions import ActionDistribution
 from navrl.agents.networks.memory import HIDDEN
 from navrl.envs.core.compiling import CompiledSample
+from navrl.ranks import noise
 from navrl.storage.schema import Rule, numbers
 
 
@@ -30,6 +32,7 @@ class SkillMemory(NamedTuple):
 
 _MEMORY = tuple((SKILLS, name) for name in SkillMemory._fields)
 _HIDDEN = (GROUP, HIDDEN)
+_FEW_ROWS = 128  # agents; for more oneDNN is as fast or faster
 
 
 def reasons(memory: SkillMemory, *, interval: int, version: int) -> Tensor:
@@ -82,6 +85,10 @@ class HierarchicalPolicy(TensorDictModuleBase):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sample, or take the most probable skills and actions under ExplorationType.DETERMINISTIC."""
+        with for_few_rows(_are_few(tensordict.get(GROUP))):
+            return self._forward(tensordict)
+
+    def _forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         frames = tensordict.get(GROUP)
         if exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE):
             dist = self.distribution(tensordict, deterministic=True)
@@ -208,6 +215,13 @@ class HierarchicalPolicy(TensorDictModuleBase):
         shape = (tensordict.batch_size[0], self.coordinator.positions)
         zeros = torch.zeros(shape, dtype=torch.int64, device=self.actor.out.weight.device)
         return SkillMemory(zeros, zeros[:, :1], zeros[:, :1])
+
+
+def _are_few(frames: TensorDictBase) -> bool:
+    """Return whether frames (N, A) are few. Never where shards of a run have to be equal to the bit."""
+    num_envs = frames.shape[0] if frames.ndim else 1
+    few = frames.numel() <= _FEW_ROWS and not torch.compiler.is_exporting()
+    return few and noise.rows_for(num_envs).piece == noise.rows_for(num_envs).total
 
 
 def _rows_to_decide(due: Tensor) -> Tensor | None:

@@ -1,6 +1,7 @@
 """Layers by oneDNN are the layers of torch, with their gradients; elsewhere they are torch's own."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -108,3 +109,16 @@ def test_rows_in_double_precision_and_bf16_go_to_torch(monkeypatch):
     monkeypatch.setattr(products, "BY_ONEDNN", True)
     with pytest.raises(AssertionError, match="oneDNN"):
         layer(rows)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_products_of_few_rows_are_torch_s_own(monkeypatch, few):
+    layer, rows, calls = Linear(24, 8), torch.randn(2, 24), []
+    by_onednn = torch.ops.navrl.product.default
+    counted = SimpleNamespace(default=lambda *args: calls.append(1) or by_onednn(*args))
+    monkeypatch.setattr(torch.ops.navrl, "product", counted)
+    with products.for_few_rows(few):
+        found = layer(rows)
+    layer(rows)
+    assert len(calls) == 2 - few
+    torch.testing.assert_close(found, rows @ layer.weight.t() + layer.bias)
