@@ -10,6 +10,7 @@ from navrl.envs.navigation.sim.lidar import Lidar
 
 LIDAR = Lidar(range_m=4.0, beams=36, rings=4, ring_low_deg=-10.0, ring_high_deg=20.0)
 LEVEL_RING = 1  # of -10, 0, 10 and 20 degrees
+HORIZONS_S, RESPONSE_S, SPEEDS_MPS = (0.4, 1.0), 0.47, (0.667, 1.333, 2.0)  # of both shields
 
 
 def prediction(**changes):
@@ -62,3 +63,24 @@ def closest_m(place, motion, velocity, time_s):
     when = 0.0 if square == 0.0 else (x * fast_x + y * fast_y) / square
     when = min(max(when, 0.0), time_s)
     return math.hypot(x - when * fast_x, y - when * fast_y)
+
+
+def passed_m(scene, velocity, command):
+    """Return the margin by which the mean velocities to the horizons pass all discs."""
+    least = math.inf
+    for horizon_s in HORIZONS_S:
+        kept = RESPONSE_S / horizon_s * (1.0 - math.exp(-horizon_s / RESPONSE_S))
+        mean = [(1.0 - kept) * c + kept * v for c, v in zip(command, velocity, strict=True)]
+        for place, motion, radius in scene:
+            least = min(least, closest_m(place, motion, mean, horizon_s) - radius)
+    return least
+
+
+def candidates(command):
+    """Every velocity that may be flown instead."""
+    turn = math.atan2(command[1], command[0])
+    yield 0.0, 0.0
+    for speed in SPEEDS_MPS:
+        for number in range(24):
+            angle = turn + 2.0 * math.pi * number / 24
+            yield speed * math.cos(angle), speed * math.sin(angle)

@@ -11,10 +11,16 @@ from navrl.envs.navigation.planners.base import perceive
 from navrl.envs.navigation.planners.shield import Shield
 from navrl.envs.navigation.sim.state import heading, to_world_frame
 from tests.envs.navigation.envs import make_env
-from tests.envs.navigation.planners.perceptions import closest_m, prediction, sight
+from tests.envs.navigation.planners.perceptions import (
+    HORIZONS_S,
+    RESPONSE_S,
+    SPEEDS_MPS,
+    candidates,
+    passed_m,
+    prediction,
+    sight,
+)
 
-HORIZONS_S, RESPONSE_S = (0.4, 1.0), 0.47
-SPEEDS_MPS = (0.667, 1.333, 2.0)
 MARGIN_M, PILLAR_M = 0.35, 0.35
 
 
@@ -35,27 +41,6 @@ def make_shield():
     shield = Shield(prediction=looking, headings=24, speeds_mps=SPEEDS_MPS)
     shield.prepare(shipped().params)
     return shield
-
-
-def margin_m(scene, velocity, command):
-    """Return the margin by which the mean velocities to the horizons pass everything."""
-    least = math.inf
-    for horizon_s in HORIZONS_S:
-        kept = RESPONSE_S / horizon_s * (1.0 - math.exp(-horizon_s / RESPONSE_S))
-        mean = [(1.0 - kept) * c + kept * v for c, v in zip(command, velocity, strict=True)]
-        for place, motion, radius in scene:
-            least = min(least, closest_m(place, motion, mean, horizon_s) - radius)
-    return least
-
-
-def candidates(command):
-    """Every velocity that may be flown instead."""
-    turn = math.atan2(command[1], command[0])
-    yield 0.0, 0.0
-    for speed in SPEEDS_MPS:
-        for number in range(24):
-            angle = turn + 2.0 * math.pi * number / 24
-            yield speed * math.cos(angle), speed * math.sin(angle)
 
 
 def drawn_scene(drawn):
@@ -87,7 +72,7 @@ def test_the_nearest_safe_velocity_is_that_of_a_slow_search():
         flown, intervened = shield.protect(scene, None, given)[:2]
         assert flown[2].item() == given[2].item()
         margins = {
-            each: margin_m(discs, velocity, each) for each in (command, *candidates(command))
+            each: passed_m(discs, velocity, each) for each in (command, *candidates(command))
         }
         if min(abs(margin) for margin in margins.values()) < 1e-3:
             continue  # rounding decides
@@ -100,7 +85,7 @@ def test_the_nearest_safe_velocity_is_that_of_a_slow_search():
             least = min(math.dist(each, command) for each in safe)
             found = (flown[0].item(), flown[1].item())
             assert math.dist(found, command) == pytest.approx(least, abs=1e-4)
-            assert margin_m(discs, velocity, found) > 0.0
+            assert passed_m(discs, velocity, found) > 0.0
             assert intervened.item()
             changed += 1
     assert passed > 30

@@ -14,11 +14,16 @@ from navrl.envs.navigation.planners.static_prediction import StaticPrediction, S
 from navrl.envs.navigation.sim.drone import advance
 from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, Grid, build_worlds
 from tests.envs.navigation.envs import make_env
-from tests.envs.navigation.planners.perceptions import closest_m, sight
+from tests.envs.navigation.planners.perceptions import (
+    HORIZONS_S,
+    RESPONSE_S,
+    SPEEDS_MPS,
+    candidates,
+    passed_m,
+    sight,
+)
 from tests.envs.navigation.sim.shapes import clearance
 
-HORIZONS_S, RESPONSE_S = (0.4, 1.0), 0.47
-SPEEDS_MPS = (0.667, 1.333, 2.0)
 MARGIN_M, BODY_M, HEIGHT_M = 0.35, 0.3, 1.5
 SURELY_M = 0.2  # what stays so much farther than the body's radius has to be called safe
 GRID = Grid(half_extent_m=8.0, cell_m=1.0, reach_m=4.0)
@@ -81,27 +86,6 @@ def flown_m(around, velocity, command, stop_after_s=math.inf):
             least = min(least, clearance(around.worlds.boxes, around.worlds.cylinders, 0, point))
         place = [x + dt_s * v for x, v in zip(place, speed, strict=True)]
     return least
-
-
-def passed_m(scene, velocity, command):
-    """Return the margin by which the mean velocities to the horizons pass everything that moves."""
-    least = math.inf
-    for horizon_s in HORIZONS_S:
-        kept = RESPONSE_S / horizon_s * (1.0 - math.exp(-horizon_s / RESPONSE_S))
-        mean = [(1.0 - kept) * c + kept * v for c, v in zip(command, velocity, strict=True)]
-        for place, motion, radius in scene:
-            least = min(least, closest_m(place, motion, mean, horizon_s) - radius)
-    return least
-
-
-def candidates(command):
-    """Every velocity that may be flown instead."""
-    turn = math.atan2(command[1], command[0])
-    yield 0.0, 0.0
-    for speed in SPEEDS_MPS:
-        for number in range(24):
-            angle = turn + 2.0 * math.pi * number / 24
-            yield speed * math.cos(angle), speed * math.sin(angle)
 
 
 def drawn_around(drawn):
