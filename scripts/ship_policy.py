@@ -22,7 +22,7 @@ from navrl.run.device import prepare_process
 from navrl.storage.files import read_text
 from navrl.storage.find import ZOO_FOLDER
 
-_NOT_OF_THE_POLICY = ("console=", "seed=")
+_NOT_OF_THE_POLICY = ("console=", "logger=", "seed=")
 _EPISODES, _EVALUATION_SEED = 1000, 1_000_003  # as the final evaluation of a run
 
 

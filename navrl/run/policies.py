@@ -82,6 +82,9 @@ def find_policy(
         config = _with_interface_of(own, config, overrides)
         require_typed(config, typed, repeated(config, choices).evaluate)
     if evaluates:
+        named = {_key(word).partition(".")[0] for word in overrides}
+        if "scenario" in named and "eval_scenario" not in named:
+            config.eval_scenario = None  # how the run's own evaluations begin
         config = evaluation_config(config, {})
     with open_dict(config):
         config.device = device

@@ -106,3 +106,17 @@ def test_the_documentation_has_the_scores_of_the_cards():
         mean, low, high = card.scores[0][2:]
         shown = f"{card.objective} {mean:.3f} ({low:.3f}..{high:.3f}) {card.scores[0].setting}"
         assert f"| `{card.name}` | {card.does} | {shown} |\n" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "opening"),
+    [
+        ([], "MidRandom"),
+        (["scenario=box10"], "Box"),
+        (["eval_scenario=rear"], "Rear"),
+        (["scenario=box10", "eval_scenario=rear"], "Rear"),
+    ],
+)
+def test_a_scenario_of_the_command_comes_before_that_of_the_runs_evaluations(words, opening):
+    found = find_policy("zoo:combat-generalist", device="cpu", overrides=words)
+    assert found.config.scenario._target_.rpartition(".")[2] == opening
