@@ -21,7 +21,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.command_line import process
+from tests.command_line import Started
 
 DEVICE = "cuda:0"  # TensorDict asks the driver about a bare "cuda"
 _CUDA_GUARD, _META_GUARD = 1, 14  # places of c10::DeviceType
@@ -149,12 +149,13 @@ def audit(parameters: list) -> Iterator[Audit]:
         yield recorder
 
 
-def audited(program: Callable[[], dict]) -> dict:
+def audited(program: Callable[[], dict], timeout_s: float = 120.0) -> dict:
     """Return the findings of the program in its own process, because an audit changes its process.
 
     A skip where this torch cannot be audited.
     """
-    done = process(functools.partial(_print, program), folder=Path(__file__).parents[2])
+    root = Path(__file__).parents[2]
+    done = Started(functools.partial(_print, program), folder=root).finished(timeout_s)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     if "unavailable" in found:
