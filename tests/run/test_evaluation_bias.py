@@ -66,7 +66,7 @@ def test_a_time_of_arrival_has_no_mean_where_nobody_arrives():
 def test_a_batch_is_evaluated_as_its_envs_one_by_one(name):
     """Real worlds, with episodes of different lengths, teams among them, against a loop over single envs."""
     make = build(configuration(*ENVS[name]).env)
-    options = {"device": "cpu", "seed": 3}
+    options = {"device": "cpu", "seed": 11}  # in which one drone of two collides
     env = make(num_envs=ENVS_PLAYED, **options)
     ends = play(env, constant(env), deterministic=True)
     assert len(set(ends["length"])) > 1
