@@ -156,9 +156,7 @@ def test_episode_statistics_are_sums_over_the_episode(make_env, rollout):
         found = episode(frames[:, t : t + 1], env, "return").squeeze(-1)
         assert ((found.double() - total).abs() <= rounding).all()
         assert torch.equal(episode(frames[:, t : t + 1], env, "length").squeeze(-1), steps)
-        total, rounding, steps = (
-            sums.where(~done[:, t], 0.0) for sums in (total, rounding, steps)
-        )
+        total, rounding, steps = (sums.where(~done[:, t], 0.0) for sums in (total, rounding, steps))
     assert rewards.abs().max() > 0.1
     parts = [episode(frames, env, name) for name in env.episode_keys if name.startswith("reward_")]
     returns = episode(frames, env, "return")
