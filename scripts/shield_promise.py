@@ -1,4 +1,4 @@
-"""Measure how often the shield's word is broken: commands called safe that reach something static.
+"""Measure how many of the commands that a shield calls safe reach something static.
 
     .venv/bin/python scripts/shield_promise.py [POLICY ...] [key=value ...] [--seeds 1 2 3 4 5]
 
