@@ -90,9 +90,7 @@ class Coordinator(nn.Module):
 
     unavailable: Tensor
     sequences: Tensor | None  # int64 (sequences, P), the last skill is 0
-    places: (
-        Tensor | None
-    )  # int64 (P - 1,), by how much the number of a sequence grows with each skill
+    places: Tensor | None  # int64 (P - 1,), what each skill adds to a sequence's number
 
     def __init__(
         self,

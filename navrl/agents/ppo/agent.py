@@ -38,9 +38,8 @@ MINIBATCH_KEYS = (
 )
 _CRITIC_KEYS = ("observation", CENTRAL)
 VALUE_ROWS = 4096  # frames that the critic looks at together
-_END_ROWS = (
-    VALUE_ROWS // 4
-)  # frames after ends are filled up to a multiple: oneDNN keeps kernels of every number
+# Frames after ends are filled up to a multiple: oneDNN keeps kernels of every number of rows.
+_END_ROWS = VALUE_ROWS // 4
 _GAE_OPTIONS: dict[str, Any] = {
     "value_network": None,  # we compute the values: stock GAE stacks and vmaps, three times slower
     "vectorized": False,  # a loop over time, exact and without synchronizations
