@@ -27,11 +27,8 @@ from navrl.envs.core.compiling import Compiled
 from tests.collectors.cuda_audit import DEVICE, Audit, audit
 from tests.collectors.cuda_iteration import build_agent
 
-LAUNCH_S, BYTES_PER_S, FLOPS_PER_S = (
-    3e-6,
-    1008e9,
-    82.6e12,
-)  # RTX 4090: memory, and float32 without tensor cores
+# RTX 4090: a launch, its memory, and float32 without tensor cores.
+LAUNCH_S, BYTES_PER_S, FLOPS_PER_S = 3e-6, 1008e9, 82.6e12
 OPTIONS = ("compile=on", "agent.network.precision=fp32")  # asking for bf16 needs a driver
 _RTX_4090 = DeviceProperties(
     type="cuda",
