@@ -65,7 +65,7 @@ class Way(NamedTuple):
 
 
 class StaticPrediction:
-    """Whether, and how soon, a commanded velocity leads into one of the nearest static obstacles."""
+    """Predict if and when a commanded velocity leads into one of the nearest static obstacles."""
 
     def __init__(
         self, *, horizon_s: float, places: int, margin_m: float, boxes: int, cylinders: int
@@ -116,8 +116,11 @@ class StaticPrediction:
     ) -> Tensor:
         """Return 1 / (seconds to a collision) under commands x, y, z (C or 1, N), 0 for none, (C, N)."""
         like = perception.velocity
-        soon = 1.0 / like.new_tensor(way.times_s).unsqueeze(-1)  # (T, 1)
-        parts = [like.new_tensor(part).unsqueeze(-1) for part in way[1:]]
+        # Filled on the device, (T, 1): a tensor of the host's numbers would be copied to a GPU at every step.
+        times, *parts = (
+            torch.stack([like[0].new_full((), v) for v in part]).unsqueeze(-1) for part in way
+        )
+        soon = 1.0 / times  # (T, 1)
         own = zip(perception.velocity, perception.acceleration, command, strict=True)
         place = [
             parts[0] * velocity + parts[1] * acceleration + parts[2] * commanded.unsqueeze(1)
