@@ -17,6 +17,7 @@ Rows = Table | Sequence[dict[str, float]]
 Numbers = list[float | None]  # None where a run has no value
 
 LARGEST = 1e150  # whose square, in a deviation, is still a number
+YOUNG = 3  # iterations of a training that run eager or compile: their times foretell nothing
 _MOST_POINTS = 240
 _DIGITS = 5
 _TAIL = 0.025  # of a 95 % interval on each side

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from navrl.view.curves import LARGEST, Band, Numbers, axis, band, column, drawable, metrics_of
+from navrl.view.curves import (
+    LARGEST,
+    YOUNG,
+    Band,
+    Numbers,
+    axis,
+    band,
+    column,
+    drawable,
+    metrics_of,
+)
 from navrl.view.report_charts import (
     BOUNDS,
     SHARE,
@@ -20,7 +30,6 @@ from navrl.view.report_charts import (
     unit_of,
 )
 
-_YOUNG = 3  # iterations that run eager or compile
 _SHORTEST_S = 1e-3  # of a run whose speed is known
 _LEARNING = (
     "Held-out episodes with the most probable actions where the runs were evaluated; paler, training "
@@ -132,7 +141,7 @@ def _row(run: Run, group: Group) -> dict[str, Any]:
     """Return a row of the table of runs."""
     seconds = column(run.rows, "time/iteration").tolist()
     seconds = [duration for duration in seconds if 0.0 < duration < LARGEST]
-    young = max(0, min(_YOUNG, len(seconds) - 1))
+    young = max(0, min(YOUNG, len(seconds) - 1))
     settled = sum(seconds[young:]) if young else 0.0
     since = run.frames - run.rows[young - 1]["frames"] if young else 0.0
     return {

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from navrl.view.curves import Axis, axis, band, curve, settled
+from navrl.envs.core.compiling import EAGER_ITERATIONS
+from navrl.view.curves import YOUNG, Axis, axis, band, curve, settled
 from navrl.view.report import report
 from navrl.view.report_charts import Run
 
@@ -200,3 +201,7 @@ def test_a_row_of_the_table_of_runs():
         **{"name": "a", "tone": 0, "seed": 7, "state": "failed"},
         **{"frames": 300.0, "seconds": 6.0, "fps": 50},  # the first round compiles
     }
+
+
+def test_times_begin_after_the_iterations_that_run_eager_and_the_one_that_compiles():
+    assert YOUNG == EAGER_ITERATIONS + 1

@@ -13,14 +13,13 @@ from navrl.loggers.table import Table
 from navrl.run.stored_runs import StoredRun
 from navrl.storage.header import CorruptFile
 from navrl.storage.info import checkpoint_files, read_info
-from navrl.view.curves import LARGEST
+from navrl.view.curves import LARGEST, YOUNG
 from navrl.view.run_report import labelled, record_of, report_of
 
 MOST_COMPARED = 24
 _LINES = 12  # of the console
 _MOST_CHECKPOINTS = 40
 _RECENT = 200  # iterations whose times are shown
-_YOUNG = 3  # iterations that run eager or compile
 _TIMES = ("collect", "update", "evaluate", "curriculum", "rollouts", "save")
 _known: dict[tuple[Any, ...], dict[str, Any]] = {}  # facts about checkpoints by file and time
 
@@ -71,7 +70,7 @@ def console(table: Table, stored: StoredRun) -> list[str]:
 
 def times(table: Table) -> list[list[Any]]:
     """Return the mean seconds of the parts of the last iterations, without the first ones, which compile."""
-    found, young = [], max(1, min(_YOUNG, len(table) - 1))
+    found, young = [], max(1, min(YOUNG, len(table) - 1))
     for part in _TIMES:
         values = table.column(f"time/{part}")[young:][-_RECENT:]
         known = values[(values >= 0.0) & (values < LARGEST)]  # also not of nan
