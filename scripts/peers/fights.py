@@ -1,6 +1,7 @@
 """Shared by all libraries: the work of one iteration, and the fights as rows of plain numbers."""
 
-from typing import Any, NamedTuple
+from collections import deque
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from omegaconf import DictConfig
@@ -8,6 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from navrl.config.compose import build, compose
+from navrl.run.intervals import Interval, wilson
 
 OPTIONS = ("env=combat", "action=continuous", "agent.network.precision=fp32", "agent.max_kl=null")
 
@@ -27,6 +29,7 @@ class Work(NamedTuple):
     entropy_coef: float
     critic_coef: float
     max_grad_norm: float
+    own: bool = False  # also the other settings that the library's makers recommend
 
     @property
     def frames(self) -> int:
@@ -83,10 +86,31 @@ class Step(NamedTuple):
     truncated: Tensor  # bool (N,)
 
 
+class Wins:
+    """The results of the latest episodes that ended in any fight, while a `Fights.watcher`."""
+
+    def __init__(self, latest: int) -> None:
+        self._results: deque[bool] = deque(maxlen=latest)
+
+    def see(self, env: Any, done: Tensor, episode: Tensor) -> None:
+        """Count the rows (..., statistics) of episodes where `done` (...) is set."""
+        ended = episode[done]
+        self._results.extend((ended[:, list(env.episode_keys).index("win")] > 0.0).tolist())
+
+    @property
+    def interval(self) -> Interval:
+        """Return the share of wins; all of [0, 1] until there are enough episodes."""
+        results = self._results
+        return (
+            wilson(sum(results), len(results)) if len(results) == results.maxlen else wilson(0, 0)
+        )
+
+
 class Fights:
     """env=combat for a library of Gaussian actions: unbounded columns for rudder, throttle and trigger."""
 
     columns = 3
+    watcher: ClassVar[Wins | None] = None  # of all fights of the process
 
     def __init__(self, cfg: DictConfig) -> None:
         self.env, self.num_envs = combat(cfg), cfg.num_envs
@@ -104,6 +128,8 @@ class Fights:
         root = TensorDict({"action": orders}, [self.num_envs])
         stepped, opening = self.env.step_and_maybe_reset(root)
         after = stepped["next"]
+        if self.watcher is not None:
+            self.watcher.see(self.env, after["done"].squeeze(-1), after["episode"])
         flags = (after[name].squeeze(-1) for name in ("reward", "terminated", "truncated"))
         return Step(after["observation", "ego"], opening["observation", "ego"], *flags)
 

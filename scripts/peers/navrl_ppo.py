@@ -4,19 +4,22 @@ from omegaconf import DictConfig
 
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build
-from peers.fights import Work, combat
+from peers.fights import Fights, Work, combat
+
+# As shipped.
+OWN = {"options": ["action=discrete", "agent.network.precision=auto", "agent.max_kl=0.05"]}
 
 
 class Contestant:
     """iterate() is one iteration of the loop in navrl/train.py."""
 
     def __init__(self, cfg: DictConfig, work: Work) -> None:
-        env = combat(cfg)
+        env = self._env = combat(cfg)
         self._agent = build(cfg.agent)(
             observation_spec=env.observation_spec,
             action_spec=env.action_spec,
             device="cpu",
-            num_iterations=10**6,
+            num_iterations=-(-cfg.total_frames // work.frames),
         )
         policy = self._agent.policy
         self._rollouts = iter(
@@ -25,4 +28,8 @@ class Contestant:
 
     def iterate(self) -> None:
         """Collect and learn once."""
-        self._agent.update(next(self._rollouts))
+        rollout = next(self._rollouts)
+        if Fights.watcher is not None:
+            after = rollout["next"]
+            Fights.watcher.see(self._env, after["done"].squeeze(-1), after["episode"])
+        self._agent.update(rollout)

@@ -10,6 +10,17 @@ from torch import Tensor
 
 from peers.fights import Fights, Work
 
+OWN = {
+    "work": {
+        "steps": 24,
+        "num_epochs": 5,
+        "num_minibatches": 4,
+        "learning_rate": 1e-3,
+        "critic_coef": 1.0,
+        "max_grad_norm": 1.0,
+    }
+}
+
 
 class _Env(VecEnv):
     def __init__(self, cfg: DictConfig) -> None:
@@ -38,7 +49,8 @@ class Contestant:
         body = {
             "class_name": "MLPModel",
             "hidden_dims": list(work.hidden_sizes),
-            "activation": "relu",
+            "activation": "elu" if work.own else "relu",
+            "obs_normalization": work.own,
         }
         options = {
             "num_steps_per_env": work.steps,
@@ -58,8 +70,8 @@ class Contestant:
                 "entropy_coef": work.entropy_coef,
                 "learning_rate": work.learning_rate,
                 "max_grad_norm": work.max_grad_norm,
-                "use_clipped_value_loss": False,
-                "schedule": "fixed",
+                "use_clipped_value_loss": work.own,
+                "schedule": "adaptive" if work.own else "fixed",
             },
         }
         self._runner = OnPolicyRunner(_Env(cfg), options, log_dir=None, device="cpu")

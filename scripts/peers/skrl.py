@@ -9,9 +9,21 @@ from omegaconf import DictConfig
 from skrl.agents.torch.ppo import PPO, PPO_CFG
 from skrl.memories.torch import RandomMemory
 from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
+from skrl.resources.preprocessors.torch import RunningStandardScaler
+from skrl.resources.schedulers.torch import KLAdaptiveLR
 from torch import Tensor, nn
 
 from peers.fights import Fights, Work, network
+
+OWN = {
+    "work": {
+        "num_epochs": 5,
+        "num_minibatches": 4,
+        "entropy_coef": 0.0,
+        "critic_coef": 1.0,
+        "max_grad_norm": 1.0,
+    }
+}
 
 
 class _Actor(GaussianMixin, Model):
@@ -54,10 +66,11 @@ class Contestant:
             learning_rate=work.learning_rate,
             grad_norm_clip=work.max_grad_norm,
             ratio_clip=work.clip_epsilon,
-            value_clip=0.0,
+            value_clip=0.2 if work.own else 0.0,
             entropy_loss_scale=work.entropy_coef,
             value_loss_scale=work.critic_coef,
             experiment={"write_interval": 0, "checkpoint_interval": 0},
+            **(_recommended(features) if work.own else {}),
         )
         self._agent = PPO(
             models={
@@ -94,6 +107,17 @@ class Contestant:
                 )
             agent.post_interaction(**at)
             self._seen = step.opening
+
+
+def _recommended(features: int) -> dict[str, Any]:
+    return {
+        "learning_rate_scheduler": KLAdaptiveLR,
+        "learning_rate_scheduler_kwargs": {"kl_threshold": 0.008},
+        "observation_preprocessor": RunningStandardScaler,
+        "observation_preprocessor_kwargs": {"size": features, "device": "cpu"},
+        "value_preprocessor": RunningStandardScaler,
+        "value_preprocessor_kwargs": {"size": 1, "device": "cpu"},
+    }
 
 
 def _unbounded(columns: int) -> gymnasium.Space:

@@ -7,10 +7,12 @@ import numpy as np
 import torch
 from omegaconf import DictConfig
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import nn
 
 from peers.fights import Fights, Work
+
+OWN = {"work": {"num_epochs": 10, "learning_rate": 3e-4, "entropy_coef": 0.0}}
 
 
 class _Env(VecEnv):
@@ -59,10 +61,10 @@ class Contestant:
 
     def __init__(self, cfg: DictConfig, work: Work) -> None:
         sizes = list(work.hidden_sizes)
-        self._frames = work.frames
+        self._frames, env = work.frames, _Env(cfg)
         self._ppo = PPO(
             "MlpPolicy",
-            _Env(cfg),
+            VecNormalize(env, gamma=work.discount) if work.own else env,
             learning_rate=work.learning_rate,
             n_steps=work.steps,
             batch_size=work.minibatch,
@@ -73,7 +75,10 @@ class Contestant:
             ent_coef=work.entropy_coef,
             vf_coef=work.critic_coef,
             max_grad_norm=work.max_grad_norm,
-            policy_kwargs={"net_arch": {"pi": sizes, "vf": sizes}, "activation_fn": nn.ReLU},
+            policy_kwargs={
+                "net_arch": {"pi": sizes, "vf": sizes},
+                "activation_fn": nn.Tanh if work.own else nn.ReLU,
+            },
             device="cpu",
         )
 
