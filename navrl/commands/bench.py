@@ -294,6 +294,9 @@ class Training:
     def collect(self) -> None:
         """Collect the next rollout."""
         self.rollout: TensorDictBase = next(self._rollouts)
+        if isinstance(self.agent, HMASD):
+            # Its coordinator learns nothing from decisions that all had the same reward.
+            self.rollout["next", "reward"][0] += 1.0
         self._frame = self.rollout[:, 0].exclude("next")
 
     def update(self) -> None:

@@ -15,7 +15,7 @@ from navrl.agents.core.value_scale import ValueScale
 from navrl.agents.hmasd.options import CoordinatorOptions
 from navrl.agents.hmasd.returns import ENDS, INTERVAL_END, ROLLOUT_END, Decisions, smdp_gae
 from navrl.agents.hmasd.rollout import KEPT, TeamRollout
-from navrl.agents.hmasd.transformer import SMALL_GAIN, DecoderBlock, EncoderBlock
+from navrl.agents.hmasd.transformer import SMALL_GAIN, DecoderBlock, EncoderBlock, Keys
 from navrl.agents.hmasd.update import Update, in_network_units, largest_difference, standardised
 from navrl.agents.networks.encoders import ObservationEncoder
 from navrl.agents.networks.layers import HIDDEN_GAIN, NetworkOptions, after_norm, linear
@@ -165,10 +165,13 @@ class Coordinator(nn.Module):
         skills = torch.zeros(
             *state.shape[:-1], self.positions, dtype=torch.int64, device=state.device
         )
+        sequences = self._keys_of_sequences()
         log_probs: list[Tensor] = []
         for position in range(self.positions):
-            # All rows each time: row i does not depend on skills that are chosen later.
-            log_prob = self._log_probs(encoded, skills)[..., position, :]
+            keys = self._keys(skills, sequences)
+            # Row i does not depend on skills that are chosen later; nor, with one block, on rows before it.
+            rows = slice(position if len(self.decoder) == 1 else 0, position + 1)
+            log_prob = self._log_probs(encoded, keys, rows)[..., -1, :]
             race = log_prob if drawn is None else log_prob - drawn[:, position]
             skill = race.argmax(-1, keepdim=True)
             log_probs.append(log_prob.gather(-1, skill))
@@ -178,7 +181,8 @@ class Coordinator(nn.Module):
     def evaluate(self, state: Tensor, frames: TensorDictBase, skills: Tensor) -> SkillEvaluation:
         """Evaluate skills (N, P) that were chosen, in one pass."""
         encoded = self._encoded(state, frames)
-        log_probs = self._log_probs(encoded, skills)
+        keys = self._keys(skills, self._keys_of_sequences())
+        log_probs = self._log_probs(encoded, keys, slice(0, self.positions))
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         log_prob = log_probs.gather(-1, skills.unsqueeze(-1)).squeeze(-1)
         return SkillEvaluation(log_prob, entropy, self._values(encoded))
@@ -191,24 +195,33 @@ class Coordinator(nn.Module):
     def _values(self, encoded: Tensor) -> Tensor:
         return self.value(encoded[..., : self.positions, :]).squeeze(-1)
 
-    def _log_probs(self, encoded: Tensor, skills: Tensor) -> Tensor:
-        """Return (N, P, widest); row i is for the choice at position i, given those before it."""
-        index = None
-        if self.sequences is not None and self.places is not None:
-            index = (skills[..., :-1] * self.places).sum(-1)
-            skills = self.sequences
+    def _keys_of_sequences(self) -> Keys | None:
+        return None if self.sequences is None else self._keys(self.sequences, None)
+
+    def _keys(self, skills: Tensor, sequences: Keys | None) -> Keys:
+        """Return the keys of skills (N, P) for the decoder's first block; those of sequences, if known."""
+        if sequences is not None and self.places is not None:
+            return sequences.of((skills[..., :-1] * self.places).sum(-1))
         start = torch.full_like(skills[..., :1], self.start)
         chosen = [self.team_skill(torch.cat([start, skills[..., :1]], -1)[..., : self.positions])]
         if self.agent_skill is not None:
             chosen.append(self.agent_skill(skills[..., 1:-1]))
         tokens = self.token_norm(nn.functional.gelu(torch.cat(chosen, -2)))
-        encoded = encoded[..., : self.positions, :]
-        for block in self.decoder:
-            tokens, index = block(tokens, encoded, index), None
+        keys: Keys = self.decoder[0].keys(tokens)  # type: ignore[operator]
+        return keys
+
+    def _log_probs(self, encoded: Tensor, keys: Keys, rows: slice) -> Tensor:
+        """Return (N, rows, widest); row i is for the choice at position i, given those before it."""
+        encoded, keys = encoded[..., rows, :], keys.first(rows.stop)
+        first, *others = self.decoder
+        tokens = first(encoded, keys)
+        block: Any  # a DecoderBlock, which nn.ModuleList does not know
+        for block in others:
+            tokens = block(encoded, block.keys(tokens))
         logits = self.logits(tokens)
         # Not -inf: 0 * -inf is NaN in the entropy and in gradients.
         lowest = torch.finfo(logits.dtype).min / 2
-        return logits.masked_fill(self.unavailable, lowest).log_softmax(-1)
+        return logits.masked_fill(self.unavailable[rows], lowest).log_softmax(-1)
 
 
 class UniformSkills(nn.Module):

@@ -32,7 +32,7 @@ class SkillMemory(NamedTuple):
 
 _MEMORY = tuple((SKILLS, name) for name in SkillMemory._fields)
 _HIDDEN = (GROUP, HIDDEN)
-_FEW_ROWS = 128  # agents; for more oneDNN is as fast or faster
+_FEW_ROWS = 256  # agents; for more oneDNN is as fast or faster
 
 
 def reasons(memory: SkillMemory, *, interval: int, version: int) -> Tensor:
@@ -156,11 +156,13 @@ class HierarchicalPolicy(TensorDictModuleBase):
         memory = self._memory(tensordict)
         reason = reasons(memory, interval=self.interval, version=self.version)
         due = reason != KEPT
-        # Also where nobody decides: another rank may, and all draw for the envs of all.
-        drawn = None if deterministic else self.coordinator.drawn(due.shape[0])
         log_prob = torch.zeros_like(memory.chosen, dtype=torch.float32)
         rows = _rows_to_decide(due)
-        if rows is None or len(rows):
+        somebody = rows is None or len(rows) > 0
+        # Also where nobody decides in a run of several shards: another rank may, and all draw for all envs.
+        draws = not deterministic and (somebody or not _is_one_shard(due.shape[0]))
+        drawn = self.coordinator.drawn(due.shape[0]) if draws else None
+        if somebody:
             frames = tensordict.get(GROUP)
             columns = [state_of(tensordict), *(frames.get(key) for key in self._observed)]
             choice = self._choice(drawn, rows, columns)
@@ -221,7 +223,13 @@ def _are_few(frames: TensorDictBase) -> bool:
     """Return whether frames (N, A) are few. Never where shards of a run have to be equal to the bit."""
     num_envs = frames.shape[0] if frames.ndim else 1
     few = frames.numel() <= _FEW_ROWS and not torch.compiler.is_exporting()
-    return few and noise.rows_for(num_envs).piece == noise.rows_for(num_envs).total
+    return few and _is_one_shard(num_envs)
+
+
+def _is_one_shard(num_envs: int) -> bool:
+    """Return whether so many envs are all of their run, and learned from without shards."""
+    rows = noise.rows_for(num_envs)
+    return rows.piece == rows.total
 
 
 def _rows_to_decide(due: Tensor) -> Tensor | None:

@@ -23,6 +23,11 @@ class Keys(NamedTuple):
         """Select rows, one for each number of the index."""
         return Keys(*(rows[index] for rows in self))
 
+    def first(self, number: int) -> "Keys":
+        """Return the keys of so many tokens."""
+        directions, offsets, contents = self
+        return Keys(directions[..., :number, :], offsets[..., :number], contents[..., :number, :])
+
 
 class Attention(nn.Module):
     """Multi-head attention of queries (..., Q, width) over tokens (..., K, width).
@@ -56,11 +61,13 @@ class Attention(nn.Module):
         return Keys(directions, offsets, contents)
 
     def forward(self, query: Tensor, keys: Keys) -> Tensor:
-        """Return (..., Q, width); `causal` attention sees no later token."""
+        """Return (..., Q, width); `causal` attention sees no later token. Queries are of the last tokens."""
         scores = query.unsqueeze(-3) @ keys.directions.transpose(-1, -2)
         scores = scores + keys.offsets.unsqueeze(-2)  # (..., heads, Q, K)
         if self.causal:
-            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            queries, tokens = scores.shape[-2:]
+            every = torch.ones(queries, tokens, dtype=torch.bool, device=scores.device)
+            later = every.triu(1 + tokens - queries)
             scores = scores.masked_fill(later, -torch.inf)  # a token always sees itself
         bias = self.out.bias + self.out.weight @ self.value.bias
         return (scores.softmax(-1) @ keys.contents).sum(-3) + bias
@@ -91,15 +98,15 @@ class DecoderBlock(nn.Module):
         self.layers = _feed_forward(width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 
-    def forward(self, tokens: Tensor, encoded: Tensor, index: Tensor | None) -> Tensor:
-        """Return (R, P, width) for encoded rows of that shape and tokens (M, P, width).
+    def keys(self, tokens: Tensor) -> Keys:
+        """Return the keys of tokens (..., P, width), each of which knows those before it."""
+        first = self.norms[0]
+        return self.cross.keys(first(tokens + self.own(tokens, self.own.keys(tokens))))
 
-        Result i depends on tokens up to i, on all encoded. `index` has the tokens' row for each encoded one.
-        """
-        first, second, third = self.norms
-        tokens = first(tokens + self.own(tokens, self.own.keys(tokens)))
-        keys = self.cross.keys(tokens)
-        rows = second(encoded + self.cross(encoded, keys if index is None else keys.of(index)))
+    def forward(self, encoded: Tensor, keys: Keys) -> Tensor:
+        """Return rows (R, Q, width) for encoded ones of the last Q tokens; each sees tokens up to its own."""
+        _, second, third = self.norms
+        rows = second(encoded + self.cross(encoded, keys))
         return third(rows + self.layers(rows))
 
 

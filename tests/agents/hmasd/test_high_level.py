@@ -31,12 +31,23 @@ def inputs(rows, num_agents):
     return seen["state"], seen["agents"]
 
 
+def log_probs(coordinator, state, frames, skills):
+    """Return the log-probabilities of all choices at every position, given those of `skills` before it."""
+    encoded = coordinator._encoded(state, frames)
+    keys = coordinator._keys(skills, coordinator._keys_of_sequences())
+    return coordinator._log_probs(encoded, keys, slice(0, coordinator.positions))
+
+
 @pytest.mark.parametrize(
     ("choices", "num_agents"),
     [((2, 3, 3), 2), ((4, 2), 1), ((3,), 2), ((1, 5, 5, 5), 3), ((7, 2, 2), 2)],
 )
-def test_drawn_skills_are_as_likely_as_evaluated_and_within_their_numbers(choices, num_agents):
-    coordinator, (state, frames) = make(choices, num_agents), inputs(200, num_agents)
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_drawn_skills_are_as_likely_as_evaluated_and_within_their_numbers(
+    choices, num_agents, blocks
+):
+    coordinator = make(choices, num_agents, blocks=blocks)
+    state, frames = inputs(200, num_agents)
     with torch.no_grad():
         choice = coordinator.act(state, frames, deterministic=False)
         evaluation = coordinator.evaluate(state, frames, choice.skills)
@@ -108,11 +119,11 @@ def test_draws_follow_the_probabilities():
 def test_a_choice_depends_on_those_before_it_and_on_no_later_one():
     coordinator, (state, frames) = make((3, 3, 3, 3), 3), inputs(50, 3)
     skills = torch.randint(3, (50, 4))
-    before = coordinator._log_probs(coordinator._encoded(state, frames), skills)
+    before = log_probs(coordinator, state, frames, skills)
     for position in range(4):
         other = skills.clone()
         other[:, position] = (other[:, position] + 1) % 3
-        after = coordinator._log_probs(coordinator._encoded(state, frames), other)
+        after = log_probs(coordinator, state, frames, other)
         assert torch.equal(after[:, : position + 1], before[:, : position + 1])
         if position < 3:
             assert ((after - before)[:, position + 1 :].abs().amax((-1, -2)) > 1e-6).all()
@@ -123,9 +134,9 @@ def test_deterministic_is_the_most_probable_step_by_step():
     with torch.no_grad():
         best = coordinator.act(state, frames, deterministic=True).skills
         again = coordinator.act(state, frames, deterministic=True).skills
-        log_probs = coordinator._log_probs(coordinator._encoded(state, frames), best)
+        likely = log_probs(coordinator, state, frames, best)
     assert torch.equal(best, again)
-    assert torch.equal(log_probs.argmax(-1), best)
+    assert torch.equal(likely.argmax(-1), best)
 
 
 def test_entropy_of_equal_chances():
