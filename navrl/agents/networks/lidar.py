@@ -1,5 +1,6 @@
 """Encoders of lidar scans (..., 1, beams, rings) to one row each."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch import Tensor, cat, nn
@@ -9,8 +10,8 @@ from navrl.agents.fast.products import Linear
 from navrl.agents.networks.layers import mlp
 from navrl.config.checks import require_choice
 
-_ENCODERS = ("mlp", "cnn", "cnn_circular")
-_MLP_SIZES = (256, 128)
+_MLP_SIZES = {"mlp": (256, 128), "mlp_small": (128, 64)}
+_ENCODERS = (*_MLP_SIZES, "cnn", "cnn_circular")
 _CHANNELS = 16
 _OUTPUTS = 128
 
@@ -26,10 +27,10 @@ class Scan(NamedTuple):
 class ScanMLP(nn.Module):
     """A multilayer perceptron over all ranges. On a CPU it learns twice as fast as a convolution."""
 
-    def __init__(self, *, scan: Scan, activation: str) -> None:
+    def __init__(self, *, scan: Scan, sizes: Sequence[int], activation: str) -> None:
         super().__init__()
-        self.layers = mlp(scan.beams * scan.rings, _MLP_SIZES, activation, option="lidar_encoder")
-        self.outputs, self._scale = _MLP_SIZES[-1], 1.0 / scan.largest
+        self.layers = mlp(scan.beams * scan.rings, sizes, activation, option="lidar_encoder")
+        self.outputs, self._scale = sizes[-1], 1.0 / scan.largest
 
     def forward(self, scan: Tensor) -> Tensor:
         """Encode (..., 1, beams, rings) as (..., outputs)."""
@@ -75,8 +76,8 @@ class _CircularConv2d(nn.Conv2d):
 def scan_encoder(kind: str, scan: Scan, activation: str) -> ScanMLP | ScanCNN:
     """Return the encoder that agent.network.lidar_encoder names."""
     require_choice("agent.network.lidar_encoder", kind, _ENCODERS)
-    if kind == "mlp":
-        return ScanMLP(scan=scan, activation=activation)
+    if kind in _MLP_SIZES:
+        return ScanMLP(scan=scan, sizes=_MLP_SIZES[kind], activation=activation)
     return ScanCNN(scan=scan, circular=kind == "cnn_circular")
 
 
