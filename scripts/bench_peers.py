@@ -37,6 +37,17 @@ PEERS = (
     "jax==0.10.2",
     "optax==0.2.8",
 )
+LEARNERS = (
+    "navrl_ppo:own",
+    "navrl_ppo",
+    "jax_ppo",
+    "rsl_rl:own",
+    "rsl_rl",
+    "skrl:own",
+    "skrl",
+    "stable_baselines3:own",
+    "stable_baselines3",
+)
 
 
 def prepared() -> Path:
@@ -75,12 +86,17 @@ def arguments() -> argparse.Namespace:
     made.add_argument(
         "--seeds", default="1,2,3,4,5", help="one training of each; default: 1,2,3,4,5"
     )
-    learners = (
-        "navrl_ppo:own,navrl_ppo,jax_ppo,rsl_rl:own,rsl_rl,skrl:own,skrl,"
-        "stable_baselines3:own,stable_baselines3"
-    )
-    made.add_argument("--only", default=learners, help=f"who trains; default: {learners}")
-    return made.parse_args()
+    all_of_them = ",".join(LEARNERS)
+    made.add_argument("--only", default=all_of_them, help=f"who trains; default: {all_of_them}")
+    options = made.parse_args()
+    for name in options.only.split(","):
+        if name not in LEARNERS:
+            made.error(f"--only {name}: expected some of {all_of_them}")
+    if not all(seed.isdecimal() for seed in options.seeds.split(",")):
+        made.error(f"--seeds {options.seeds}: expected whole numbers such as 1,2,3")
+    if options.until is not None and not 0.0 < options.until <= 1.0:
+        made.error(f"--until {options.until:g}: expected a share above 0, up to 1")
+    return options
 
 
 if __name__ == "__main__":
