@@ -338,6 +338,7 @@ typedef struct {
     float half_x[SLOTS + 1], half_y[SLOTS + 1], cos[SLOTS + 1], sin[SLOTS + 1];
     float radius[ROUNDS + 1];
     float low[SLOTS + ROUNDS], high[SLOTS + ROUNDS];
+    float gap[SLOTS + ROUNDS]; /* squared, from where the drone is */
     float first[RINGS][SLOTS + ROUNDS], last[RINGS][SLOTS + ROUNDS]; /* see at_height */
     int32_t window[SLOTS + ROUNDS]; /* the first beam to cut it with, or -1: all */
     int32_t seen[SLOTS + ROUNDS];
@@ -426,9 +427,8 @@ STAGE int find_boxes(Sight *restrict s, Worlds w, long world, const int32_t *lis
         s->low[i] -= at[2], s->high[i] -= at[2];
         float out_x = most(size(along) - half_x, 0.0f), out_y = most(size(across) - half_y, 0.0f);
         float square = out_x * out_x + out_y * out_y, above = most(most(s->low[i], -s->high[i]), 0.0f);
-        float way[3] = {at[5] * cos + at[6] * sin, at[6] * cos - at[5] * sin, at[7]};
-        float passed = EXACT ? pass_box(along, across, s->low[i], s->high[i], half_x, half_y, way) : 1e30f;
-        found = i < count ? least(found, least(passed, square + above * above)) : found;
+        s->gap[i] = square + above * above;
+        found = i < count ? least(found, s->gap[i]) : found;
         s->seen[i] = ((square < RANGE_M * RANGE_M) & at_height(s, i)) | !SHORTCUTS;
         s->window[i] = aim(s, i, half_x * half_x + half_y * half_y);
     }
@@ -454,13 +454,35 @@ STAGE int find_rounds(Sight *restrict s, Worlds w, long world, const int32_t *li
         s->low[slot] -= at[2], s->high[slot] -= at[2];
         float outside = most(root(east * east + north * north) - radius, 0.0f);
         float above = most(most(s->low[slot], -s->high[slot]), 0.0f);
-        float passed = EXACT ? pass_round(east, north, s->low[slot], s->high[slot], radius, at + 5) : 1e30f;
-        found = i < count ? least(found, least(passed, outside * outside + above * above)) : found;
+        s->gap[slot] = outside * outside + above * above;
+        found = i < count ? least(found, s->gap[slot]) : found;
         s->seen[slot] = ((outside < RANGE_M) & at_height(s, slot)) | !SHORTCUTS;
         s->window[slot] = aim(s, slot, radius * radius);
     }
     *nearest = found;
     return count;
+}
+
+/* The squared distance to what is nearest on the way here, of the first boxes and rounds; nearest is that at its end.
+ * What is farther from the end than that and the way is left out. */
+STAGE float pass_near(const Sight *s, int boxes, int rounds, const float *at, float nearest)
+{
+    float x = at[5] * at[3] + at[6] * at[4], y = at[6] * at[3] - at[5] * at[4];
+    float reach = root(nearest) + root(x * x + y * y + at[7] * at[7]), limit = SHORTCUTS ? reach * reach : 1e30f;
+    for (int i = 0; i < boxes; i++) {
+        if (s->gap[i] > limit) continue;
+        float way[3] = {x * s->cos[i] + y * s->sin[i], y * s->cos[i] - x * s->sin[i], at[7]};
+        float passed = pass_box(
+            s->along[i], s->across[i], s->low[i], s->high[i], s->half_x[i], s->half_y[i], way);
+        nearest = least(nearest, passed);
+    }
+    for (int i = 0, slot = SLOTS; i < rounds; i++, slot++) {
+        if (s->gap[slot] > limit) continue;
+        float way[3] = {x, y, at[7]};
+        float passed = pass_round(s->x[slot], s->y[slot], s->low[slot], s->high[slot], s->radius[i], way);
+        nearest = least(nearest, passed);
+    }
+    return nearest;
 }
 
 /* A window of rays, over a footprint from enter to leave, against bottom and top. */
@@ -505,9 +527,10 @@ STAGE float look(Sight *restrict s, float *restrict ranges, Worlds w, long world
     int row = (int)clip(__builtin_floorf((at[1] + GRID_HALF_M) * (1.0f / CELL_M)), 0.0f, SIDE - 1.0f);
     long cell = world * SIDE * SIDE + row * SIDE + column;
     int32_t chosen[SLOTS + ROUNDS], boxes = 0, all = 0;
-    int count = find_boxes(s, w, world, w.box_cells + cell * BOX_SLOTS, at, &nearest);
+    int count = find_boxes(s, w, world, w.box_cells + cell * BOX_SLOTS, at, &nearest), near_boxes = count;
     for (int i = 0; i < count; i++) chosen[boxes] = i, boxes += s->seen[i];
     count = find_rounds(s, w, world, w.round_cells + cell * CYLINDER_SLOTS, at, &nearest);
+    if (EXACT) nearest = pass_near(s, near_boxes, count, at, nearest);
     all = boxes;
     for (int i = SLOTS; i < SLOTS + count; i++) chosen[all] = i, all += s->seen[i];
     for (int r = 0; r < RINGS; r++)

@@ -170,7 +170,8 @@ class Compiled:
         return result
 
     def _options(self) -> dict[str, Any]:
-        return {**_TUNING, _CACHEABLE: cacheable(), **_GUARDS}
+        masks = {"post_grad_custom_post_pass": _masks_where_used()}
+        return {**_TUNING, **masks, _CACHEABLE: cacheable(), **_GUARDS}
 
 
 class CompiledEach:
@@ -212,12 +213,41 @@ class CompiledGradients(Compiled):
 
 
 @functools.cache
+def _masks_where_used() -> Any:
+    """Return a pass of Inductor that computes a mask again at each of its uses.
+
+    A mask with several uses would be stored, and a vector of them is stored one by one: of navigation's
+    decision that was half. Where the uses lie in one loop, the compiler computes it once all the same.
+    """
+    # Not at the top: a simulator that is not compiled needs no compiler, which takes a second to import.
+    from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+
+    class MasksWhereUsed(CustomGraphPass):
+        def __call__(self, graph: torch.fx.Graph) -> None:
+            for node in reversed(list(graph.nodes)):
+                found = node.meta.get("val")
+                pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+                if not (
+                    pointwise and isinstance(found, torch.Tensor) and found.dtype == torch.bool
+                ):
+                    continue
+                for user in [user for user in node.users if user.op != "output"][1:]:
+                    with graph.inserting_before(user):
+                        user.replace_input_with(node, graph.node_copy(node))
+
+        def uuid(self) -> Any:
+            return get_hash_for_files((__file__,))
+
+    return MasksWhereUsed()
+
+
+@functools.cache
 def _keep_together() -> None:
     """Let everything that torch's compiler keeps lie in the folder that `navrl.config.compile_cache` sets.
 
     Precompiled headers and choices of padding lie in torch's default folder, whatever folder is set.
     """
-    # Not at the top: a simulator that is not compiled needs no compiler, which takes a second to import.
+    # Not at the top, as above.
     from torch._inductor.runtime import cache_dir_utils, runtime_utils
 
     modules: tuple[Any, ...] = (cache_dir_utils, runtime_utils)

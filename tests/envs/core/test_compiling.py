@@ -13,6 +13,7 @@ import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_node_safe
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
+from torch._inductor.utils import run_and_get_code
 
 import navrl.envs.core.compiling
 from navrl.config.compose import build
@@ -36,6 +37,10 @@ FAILURES = {
 
 def double(x):
     return 2.0 * x
+
+
+def _seeded(seed):
+    return torch.Generator().manual_seed(seed)
 
 
 def break_compilation(monkeypatch, error, *, at_first_call):
@@ -187,6 +192,24 @@ def test_many_envs_in_one_process_do_not_share_a_limit(monkeypatch):
             simulator = Simulator()
             doubled = Compiled(simulator.step, "on")(torch.ones(size))
             assert doubled.tolist() == [2.0] * size
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiles")
+def test_a_mask_is_computed_where_it_is_used_instead_of_stored():
+    def step(x, y):
+        mask = (x > 0.0) & (y < x)
+        return (
+            mask.where(x > y.amax(0), x < y).float(),
+            x.where(mask, y).amax(0),
+            y.where(mask, 0).sum(1),
+        )
+
+    x, y = (torch.randint(-9, 9, (32, 64), generator=_seeded(seed)).float() for seed in (1, 2))
+    found, codes = run_and_get_code(Compiled(step, "on"), x, y)
+    assert all(map(torch.equal, found, step(x, y)))  # of whole numbers, so in any order of sums
+    assert "float*" in codes[0]
+    assert "bool*" not in codes[0]
 
 
 @pytest.mark.commands

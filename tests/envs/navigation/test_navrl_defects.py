@@ -8,9 +8,8 @@ import weakref
 import pytest
 import torch
 
-from navrl.envs.navigation.sim.advance import scan
 from navrl.run.episodes import play
-from tests.envs.navigation.envs import make_env
+from tests.envs.navigation.envs import make_env, scanned
 
 _SMALL = (
     *("world=forest", "env.sim.time_limit_s=0.48", "world.count=3", "world.routes_per_world=8"),
@@ -38,7 +37,7 @@ def test_3_an_episode_begins_with_a_scan_of_its_own(stale):
     last, first = (frame["observation", "lidar"][done] for frame in (stepped["next"], root))
     assert torch.equal(last, first) == stale  # stale=true is what the original did
     state = env.state
-    ranges = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    ranges = scanned(env, state)
     assert torch.allclose(state.scans[0][:, done], ranges[:, done], atol=1e-4) != stale
 
 

@@ -25,7 +25,7 @@ from navrl.envs.navigation.sim.static_obstacles import (
     Grid,
     Worlds,
     footprint,
-    listed,
+    in_sight,
 )
 
 _BEYOND = (1 << 31) - 1  # the largest int32: no obstacle
@@ -99,9 +99,7 @@ class StaticPrediction:
         """Return the nearest static obstacles of each kind, of drones at position (3, N)."""
         grid, worlds, world = surroundings
         x, y, _ = position.unbind(0)
-        cell = world * grid.cells + grid.cell_index(x, y)
-        boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
-        cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
+        boxes, cylinders = in_sight(grid, worlds, world, x, y)
         found_m2 = gaps_m2(boxes, cylinders, *position.unbind(0))
         kinds: tuple[Boxes | Cylinders, ...] = (boxes, cylinders)
         found = zip(kinds, found_m2, self._counts, strict=True)

@@ -8,13 +8,18 @@ from torch import Tensor
 from navrl.envs.core import random
 from navrl.envs.navigation.sim import drone as drones
 from navrl.envs.navigation.sim import moving_obstacles
-from navrl.envs.navigation.sim.clearance import clearance_in_sight_m
+from navrl.envs.navigation.sim.clearance import clearance_on_way_m
 from navrl.envs.navigation.sim.drone import Factors
-from navrl.envs.navigation.sim.lidar import add_noise, cast
+from navrl.envs.navigation.sim.lidar import add_noise, cast_at
 from navrl.envs.navigation.sim.nearest_obstacles import NearObstacles, nearest, touches_in_flight
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import Ending, NavigationState, Tally, heading, length
-from navrl.envs.navigation.sim.static_obstacles import Grid, Worlds
+from navrl.envs.navigation.sim.static_obstacles import (
+    Grid,
+    StaticObstacles,
+    Worlds,
+    in_sight,
+)
 
 _NO_CLEARANCE_M = 1e3  # clearance at the start of an episode
 
@@ -96,12 +101,11 @@ def advance(
     after = state._replace(
         decision=state.decision + 1.0, drone=drone, obstacles=obstacles, pending=on_its_way[:-1]
     )
-    ranges = scan(params, grid, worlds, after)
+    sight = static_in_sight(grid, worlds, after)
+    ranges = scan(params, sight, after)
     near = near_obstacles(params, after)
     way = drone.position - state.drone.position
-    gap_m = static_gap_m(
-        params, grid, worlds, after.world.to(torch.int64), drone.position, way, ranges.amin(0)
-    )
+    gap_m = static_gap_m(params, grid, sight, drone.position, way, ranges.amin(0))
     scans = torch.cat([ranges.unsqueeze(0), state.scans[:-1]])
     after = after._replace(static_gap_m=gap_m, scans=scans)
     events = Events(near, command, flown)
@@ -110,20 +114,22 @@ def advance(
     return after._replace(ending=ending, tally=tally), events
 
 
-def scan(params: NavigationParams, grid: Grid, worlds: Worlds, state: NavigationState) -> Tensor:
+def static_in_sight(grid: Grid, worlds: Worlds, state: NavigationState) -> StaticObstacles:
+    """Return the static obstacles near the drones."""
+    x, y, _ = state.drone.position.unbind(0)
+    return in_sight(grid, worlds, state.world.to(torch.int64), x, y)
+
+
+def scan(params: NavigationParams, sight: StaticObstacles, state: NavigationState) -> Tensor:
     """Return the true range of every beam, (beams * rings, N)."""
-    direction = heading(params, state)
-    x, y, z = state.drone.position.unbind(0)
-    world = state.world.to(torch.int64)
-    ranges = cast(params.lidar, grid, worlds, world, x, y, z, direction[0], direction[1])
-    return ranges.flatten(1).t()
+    place, direction = state.drone.position.unbind(0), heading(params, state).unbind(0)
+    return cast_at(params.lidar, sight, place, direction).flatten(1).t()
 
 
 def static_gap_m(
     params: NavigationParams,
     grid: Grid,
-    worlds: Worlds,
-    world: Tensor,
+    sight: StaticObstacles,
     position: Tensor,
     way: Tensor,
     shortest_m: Tensor,
@@ -135,7 +141,7 @@ def static_gap_m(
     """
     if params.contact == "lidar":
         return shortest_m
-    return clearance_in_sight_m(grid, worlds, world, position, way)
+    return clearance_on_way_m(sight, position, way).clamp_max(grid.reach_m)
 
 
 def sensed(params: NavigationParams, state: NavigationState) -> Tensor:

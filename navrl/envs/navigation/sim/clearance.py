@@ -11,8 +11,9 @@ from navrl.envs.navigation.sim.static_obstacles import (
     Cylinders,
     Footprint,
     Grid,
+    StaticObstacles,
     Worlds,
-    listed,
+    in_sight,
 )
 
 _CHUNK = 1 << 21  # pairs per temporary tensor
@@ -38,9 +39,13 @@ def clearance_in_sight_m(
 
     In worlds int64 (N,). It is limited to the grid's reach_m, and knows what is within that of the end.
     """
-    cell = world * grid.cells + grid.cell_index(position[0], position[1])
-    boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
-    cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
+    near = in_sight(grid, worlds, world, position[0], position[1])
+    return clearance_on_way_m(near, position, way).clamp_max(grid.reach_m)
+
+
+def clearance_on_way_m(near: StaticObstacles, position: Tensor, way: Tensor) -> Tensor:
+    """Return the least clearance (N,) from in_sight obstacles; infinite where there is none."""
+    boxes, cylinders = near
     place, flown = position.unsqueeze(-1), way.unsqueeze(-1)
 
     def from_boxes(back: Tensor | float) -> _Approach:
@@ -57,7 +62,7 @@ def clearance_in_sight_m(
         return _Approach(beside.square() + above.square(), beside * outwards + above * flown[2])
 
     found_m2 = [_least_on_way_m2(approach) for approach in (from_boxes, from_cylinders)]
-    return _nearest_m(position[0], found_m2).clamp_max(grid.reach_m)
+    return _nearest_m(position[0], found_m2)
 
 
 class _Approach(NamedTuple):

@@ -11,10 +11,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from navrl.config.checks import require, require_number, require_whole
 from navrl.envs.core import random
-from navrl.envs.navigation.sim.static_obstacles import Boxes, Cylinders, Grid, Worlds, listed
+from navrl.envs.navigation.sim.static_obstacles import (
+    Boxes,
+    Cylinders,
+    Grid,
+    StaticObstacles,
+    Worlds,
+    in_sight,
+)
 
 _FAR_M = 1e9  # distance of a miss
 _NOT_ZERO = 1.2345e-13  # added to direction components, all of them larger, before a division
@@ -56,6 +64,9 @@ class Lidar:
         return [math.radians(self.ring_low_deg + ring * step_deg) for ring in range(self.rings)]
 
 
+Vector = tuple[Tensor, ...]  # the components, (N,) each
+
+
 class _Chord(NamedTuple):
     """The horizontal distances between which a ray is over a footprint; a miss leaves before it enters."""
 
@@ -80,29 +91,35 @@ def cast(
     """
     in_reach = lidar.range_m <= grid.reach_m
     require(in_reach, "env.sim.lidar.range_m", lidar.range_m, "the grid's reach_m or less")
-    sensors = (world, x, y, z, cos_heading, sin_heading)
-    if torch.compiler.is_compiling() or not x.is_cpu:
-        return _cast(lidar, grid, worlds, *sensors)
-    firsts = range(0, max(1, x.shape[0]), _EAGER_CHUNK)
-    chunks = ((field[first : first + _EAGER_CHUNK] for field in sensors) for first in firsts)
-    return torch.cat([_cast(lidar, grid, worlds, *chunk) for chunk in chunks])
+    near = in_sight(grid, worlds, world, x, y)
+    return cast_at(lidar, near, (x, y, z), (cos_heading, sin_heading))
 
 
-def _cast(lidar: Lidar, grid: Grid, worlds: Worlds, *sensors: Tensor) -> Tensor:
+def cast_at(lidar: Lidar, near: StaticObstacles, position: Vector, heading: Vector) -> Tensor:
+    """Return the ranges (N, beams, rings) at position x, y, z and heading x, y among obstacles in sight."""
+    if torch.compiler.is_compiling() or not position[0].is_cpu:
+        return _cast(lidar, near, position, heading)
+
+    def ranges(first: int) -> Tensor:
+        chunk = slice(first, first + _EAGER_CHUNK)
+        return _cast(lidar, *tree_map(lambda field: field[chunk], (near, position, heading)))
+
+    firsts = range(0, max(1, position[0].shape[0]), _EAGER_CHUNK)
+    return torch.cat([ranges(first) for first in firsts])
+
+
+def _cast(lidar: Lidar, near: StaticObstacles, position: Vector, heading: Vector) -> Tensor:
     """Return the ranges of one chunk."""
-    world, x, y, z, cos_heading, sin_heading = sensors
-    cell = world * grid.cells + grid.cell_index(x, y)
-    height_m = z.unsqueeze(-1)
-    direction = _directions(lidar, cos_heading, sin_heading)
-    hits: list[list[Tensor]] = [[_ground(lidar, ring, height_m)] for ring in lidar.elevations_rad]
-    if worlds.box_cells.shape[-1] > 0:
-        boxes = Boxes(*listed(worlds.boxes, worlds.box_cells, world, cell))
-        chord = _box_chord(boxes, x.unsqueeze(-1), y.unsqueeze(-1), *direction)
-        _hit(lidar, chord, boxes.bottom_m - height_m, boxes.top_m - height_m, hits)
-    if worlds.cylinder_cells.shape[-1] > 0:
-        cylinders = Cylinders(*listed(worlds.cylinders, worlds.cylinder_cells, world, cell))
-        chord = _cylinder_chord(cylinders, x.unsqueeze(-1), y.unsqueeze(-1), *direction)
-        _hit(lidar, chord, cylinders.bottom_m - height_m, cylinders.top_m - height_m, hits)
+    x, y, z = (axis.unsqueeze(-1) for axis in position)
+    direction = _directions(lidar, *heading)
+    hits: list[list[Tensor]] = [[_ground(lidar, ring, z)] for ring in lidar.elevations_rad]
+    boxes, cylinders = near
+    if boxes.x.shape[1] > 0:
+        chord = _box_chord(boxes, x, y, *direction)
+        _hit(lidar, chord, boxes, z, hits)
+    if cylinders.x.shape[1] > 0:
+        chord = _cylinder_chord(cylinders, x, y, *direction)
+        _hit(lidar, chord, cylinders, z, hits)
     ranges = []
     for elevation_rad, found in zip(lidar.elevations_rad, hits, strict=True):
         nearest_m = found[0]
@@ -113,7 +130,7 @@ def _cast(lidar: Lidar, grid: Grid, worlds: Worlds, *sensors: Tensor) -> Tensor:
     return torch.stack(ranges, -1)
 
 
-def _directions(lidar: Lidar, cos_heading: Tensor, sin_heading: Tensor) -> tuple[Tensor, Tensor]:
+def _directions(lidar: Lidar, cos_heading: Tensor, sin_heading: Tensor) -> Vector:
     """Return the unit vectors of the beams in the plane, (N, beams, 1)."""
     cos = cos_heading.new_tensor([math.cos(azimuth) for azimuth in lidar.azimuths_rad])
     sin = cos_heading.new_tensor([math.sin(azimuth) for azimuth in lidar.azimuths_rad])
@@ -129,16 +146,16 @@ def _box_chord(boxes: Boxes, x: Tensor, y: Tensor, along_x: Tensor, along_y: Ten
     cos, sin = boxes.cos_yaw.unsqueeze(1), boxes.sin_yaw.unsqueeze(1)
     offset_x = (east * boxes.cos_yaw + north * boxes.sin_yaw).unsqueeze(1)
     offset_y = (north * boxes.cos_yaw - east * boxes.sin_yaw).unsqueeze(1)
-    per_x = 1.0 / (along_x * cos + along_y * sin + _NOT_ZERO)
-    per_y = 1.0 / (along_y * cos - along_x * sin + _NOT_ZERO)
+    per_x = (along_x * cos + along_y * sin + _NOT_ZERO).reciprocal()
+    per_y = (along_y * cos - along_x * sin + _NOT_ZERO).reciprocal()
     half_x, half_y = boxes.half_x_m.unsqueeze(1), boxes.half_y_m.unsqueeze(1)
     middle_x, middle_y = offset_x * per_x, offset_y * per_y
     through_x, through_y = per_x.abs(), per_y.abs()
     # The product, the way from the middle of a slab to its side, is written out for both ends, here and for
     # cylinders: were it one tensor, the compiler would store it and others as large, and take up to ten
     # times as long. A slow test looks for such tensors.
-    enter = torch.maximum(middle_x + -half_x * through_x, middle_y + -half_y * through_y)
-    leave = torch.minimum(middle_x + half_x * through_x, middle_y + half_y * through_y)
+    enter = _larger(middle_x + -half_x * through_x, middle_y + -half_y * through_y)
+    leave = _smaller(middle_x + half_x * through_x, middle_y + half_y * through_y)
     return _Chord(enter, leave)
 
 
@@ -156,25 +173,25 @@ def _cylinder_chord(
 
 
 def _hit(
-    lidar: Lidar, chord: _Chord, bottom_m: Tensor, top_m: Tensor, hits: list[list[Tensor]]
+    lidar: Lidar, chord: _Chord, obstacles: Boxes | Cylinders, z: Tensor, hits: list[list[Tensor]]
 ) -> None:
-    """Append every ring's distance to the nearest obstacle; bottom and top are relative to the sensor."""
+    """Append every ring's distance to the nearest obstacle, (N, beams)."""
     for elevation_rad, found in zip(lidar.elevations_rad, hits, strict=True):
-        first, last = _at_height(math.tan(elevation_rad), bottom_m, top_m)
-        enter = torch.maximum(chord.enter_m, first.unsqueeze(1))
-        leave = torch.minimum(chord.leave_m, last.unsqueeze(1))
+        first, last = _at_height(math.tan(elevation_rad), obstacles.bottom_m, obstacles.top_m, z)
+        enter = _larger(chord.enter_m, first.unsqueeze(1))
+        leave = _smaller(chord.leave_m, last.unsqueeze(1))
         # A miss leaves before it enters, and is far away. A select is thirty times slower in eager torch.
         found.append((enter + _FAR_M * (enter - leave).relu()).amin(-1))
 
 
-def _at_height(slope: float, bottom_m: Tensor, top_m: Tensor) -> tuple[Tensor, Tensor]:
+def _at_height(slope: float, bottom_m: Tensor, top_m: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     """Return the horizontal distances between which a ring is between bottom and top, (N, K)."""
     if slope == 0.0:
-        level = (bottom_m <= 0.0) & (top_m >= 0.0)
+        level = (bottom_m <= z) & (top_m >= z)
         return torch.zeros_like(top_m), torch.where(level, _FAR_M, -1.0)
-    per_slope = 1.0 / slope
-    first, last = (bottom_m, top_m) if slope > 0.0 else (top_m, bottom_m)
-    return (first * per_slope).clamp_min(0.0), last * per_slope
+    # Differences and factors of these signs never yield -0.0, which as bits is the smallest number.
+    first, last = (bottom_m - z, top_m - z) if slope > 0.0 else (z - top_m, z - bottom_m)
+    return first.relu() * (1.0 / abs(slope)), last * (1.0 / abs(slope))
 
 
 def _ground(lidar: Lidar, elevation_rad: float, height_m: Tensor) -> Tensor:
@@ -183,6 +200,25 @@ def _ground(lidar: Lidar, elevation_rad: float, height_m: Tensor) -> Tensor:
     if slope >= 0.0:
         return torch.full_like(height_m, lidar.range_m)
     return height_m * (-1.0 / slope)
+
+
+def _larger(a: Tensor, b: Tensor) -> Tensor:
+    """Return the larger of two distances; of two negative ones, either.
+
+    The bits of positive float32 numbers have the order of the numbers, and those of negative ones are
+    smaller. Two integers are compared in one instruction, floats, of which one may be NaN, in four; the
+    least of a whole row of integers is slow.
+    """
+    return torch.maximum(_bits(a), _bits(b)).view(torch.float32)
+
+
+def _smaller(a: Tensor, b: Tensor) -> Tensor:
+    """Return the smaller of two distances; of two negative ones, either."""
+    return torch.minimum(_bits(a), _bits(b)).view(torch.float32)
+
+
+def _bits(distance_m: Tensor) -> Tensor:
+    return distance_m.view(torch.int32)
 
 
 _PARTS = 4  # uniform numbers whose sum is about normal: no logarithm, so the same bits in any batch

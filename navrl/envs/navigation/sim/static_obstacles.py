@@ -195,7 +195,16 @@ def absent_cylinders(worlds: int, count: int, device: torch.device | str = "cpu"
     return Cylinders(zero + FAR_M, zero + FAR_M, zero, zero, zero)
 
 
-def listed(
+def in_sight(grid: Grid, worlds: Worlds, world: Tensor, x: Tensor, y: Tensor) -> StaticObstacles:
+    """Return the obstacles that the cells of points (N,) in worlds int64 (N,) list, fields (N, K)."""
+    cell = world * grid.cells + grid.cell_index(x, y)
+    return StaticObstacles(
+        Boxes(*_listed(worlds.boxes, worlds.box_cells, world, cell)),
+        Cylinders(*_listed(worlds.cylinders, worlds.cylinder_cells, world, cell)),
+    )
+
+
+def _listed(
     obstacles: Boxes | Cylinders, cells: Tensor, world: Tensor, cell: Tensor
 ) -> tuple[Tensor, ...]:
     """Return the fields (N, K) of the obstacles that the cells (N,) of these worlds (N,) list."""

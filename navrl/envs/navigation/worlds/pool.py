@@ -18,7 +18,7 @@ from navrl.config.checks import require, require_whole
 from navrl.envs.core import random
 from navrl.envs.navigation.maps.placement import Map
 from navrl.envs.navigation.sim.advance import StartTables, static_gap_m
-from navrl.envs.navigation.sim.lidar import cast
+from navrl.envs.navigation.sim.lidar import cast_at
 from navrl.envs.navigation.sim.params import NavigationParams
 from navrl.envs.navigation.sim.state import horizontal_unit
 from navrl.envs.navigation.sim.static_obstacles import (
@@ -27,6 +27,7 @@ from navrl.envs.navigation.sim.static_obstacles import (
     StaticObstacles,
     Worlds,
     build_worlds,
+    in_sight,
 )
 from navrl.envs.navigation.worlds.routes import RandomRoutes, Routes
 from navrl.storage.schema import Each, whole
@@ -262,17 +263,17 @@ class WorldPool:
         start, goal = routes.start.flatten(1), routes.goal.flatten(1)
         world = torch.arange(count, device=self._device).repeat_interleave(places)
         ahead = horizontal_unit(goal[:2] - start[:2])
-        found = []
+        scans, gaps = [], []
         for first in range(0, count * places, _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
-            ranges = cast(
-                self._params.lidar, self.grid, worlds, world[part], *start[:, part], *ahead[:, part]
-            )
-            found.append(ranges.flatten(1))
-        scans = torch.cat(found)
-        way = torch.zeros_like(start)
-        gaps = static_gap_m(self._params, self.grid, worlds, world, start, way, scans.amin(-1))
-        return scans.view(count, places, -1), gaps.view(count, places)
+            place, params = start[:, part], self._params
+            sight = in_sight(self.grid, worlds, world[part], place[0], place[1])
+            ranges = cast_at(params.lidar, sight, place.unbind(0), ahead[:, part].unbind(0))
+            still, scan = torch.zeros_like(place), ranges.flatten(1)
+            scans.append(scan)
+            gaps.append(static_gap_m(params, self.grid, sight, place, still, scan.amin(-1)))
+        shape = (count, places)
+        return torch.cat(scans).view(*shape, -1), torch.cat(gaps).view(shape)
 
 
 def make_worlds(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from navrl.envs.navigation.planners.base import perceive
-from navrl.envs.navigation.sim.advance import advance, near_obstacles, scan
+from navrl.envs.navigation.sim.advance import advance, near_obstacles
 from navrl.envs.navigation.sim.moving_obstacles import Triple
 from navrl.envs.navigation.sim.static_obstacles import (
     FAR_M,
@@ -17,7 +17,7 @@ from navrl.envs.navigation.sim.static_obstacles import (
     build_worlds,
 )
 from navrl.view.navigation_recording import play_trips
-from tests.envs.navigation.envs import make_env
+from tests.envs.navigation.envs import make_env, scanned
 from tests.envs.navigation.sim.shapes import clearance
 
 _SMALL = (
@@ -146,12 +146,12 @@ def test_no_beam_meets_a_moving_obstacle_but_it_is_observed(name):
     """As in the original: moving obstacles are known by place and speed, and no beam meets them."""
     env = shipped(name)
     state = env.state
-    before = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    before = scanned(env, state)
     beside = [torch.full_like(field, FAR_M) for field in state.obstacles.position]
     for field, own, step_m in zip(beside, state.drone.position, (1.0, 0.0, 0.0), strict=True):
         field[0] = own + step_m
     state = state._replace(obstacles=state.obstacles._replace(position=Triple(*beside)))
-    seen = scan(env.params, env.worlds.grid, env.worlds.openings.worlds, state)
+    seen = scanned(env, state)
     assert torch.equal(seen, before)
     near = near_obstacles(env.params, state)
     assert near.present[0].all()
