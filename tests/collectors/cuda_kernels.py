@@ -19,8 +19,10 @@ from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.runtime.hints import DeviceProperties
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import flop_registry
+from torchrl.data import MultiCategorical
 
 from navrl.agents.fast import products
+from navrl.agents.networks.heads import action_choices
 from navrl.collectors.sync import SyncCollector
 from navrl.config.compose import build, compose
 from navrl.envs.core.compiling import Compiled
@@ -214,7 +216,8 @@ def iteration(overrides: list[str]) -> dict[str, Any]:
     compiled = compiled_work(overrides)
     cfg = compose("train", [*OPTIONS, *overrides])
     real = build(cfg.env)(num_envs=1, device="cpu", seed=0)
-    choices = getattr(real.action_spec, "nvec", torch.zeros(0)).flatten().tolist()
+    spec = real.full_action_spec[real.action_key]
+    choices = action_choices(spec) if isinstance(spec, MultiCategorical) else []
     parameters: list[torch.Tensor] = []
     with (
         mock.patch("tests.collectors.cuda_audit.Audit", Operators),
