@@ -1,6 +1,6 @@
 """Write what a training iteration costs on this machine's GPU; without one, an estimate for an RTX 4090.
 
-    .venv/bin/python scripts/gpu_report.py    # gpu-report.json, to send back; air combat alone without a GPU
+    .venv/bin/python scripts/gpu_report.py    # gpu-report.json, to send back; two worlds alone without a GPU
     .venv/bin/python scripts/gpu_report.py env=combat agent=ppo agent.network.hidden_sizes=[64,64]
 
 With CUDA it measures: milliseconds of collection and update as `navrl bench`, and kernels by torch.profiler.
@@ -28,6 +28,7 @@ WORLDS = (
     "env=coverage agent=mappo",
     "env=alice_and_bob agent=ippo",
 )
+COUNTED = ("env=combat agent=ppo", "env=alice_and_bob agent=ippo")  # without a GPU
 PARTS = ("collection", "update")
 
 
@@ -37,8 +38,11 @@ def main() -> None:
     options.add_argument("--json", type=Path, default=Path("gpu-report.json"), metavar="FILE")
     given = options.parse_args()
     measured = torch.cuda.is_available()
-    if not measured and any(it.startswith("env=") and it != "env=combat" for it in given.overrides):
-        options.error("without a GPU only env=combat can be estimated; leave out the other env")
+    envs = {it for it in given.overrides if it.startswith("env=")}
+    if not measured and not envs <= {world.split()[0] for world in COUNTED}:
+        options.error(
+            f"without a GPU {', '.join(envs)} cannot be estimated; expected one of: {', '.join(COUNTED)}"
+        )
     machine = torch.cuda.get_device_name() if measured else "RTX 4090, by a model: no GPU here"
     print(f"{'measured' if measured else 'estimated'}: {machine}")
     print(f"{'':<34}{'kernels':>9}{'MB':>9}{'GFLOP':>9}{'reads':>7}{'ms':>9}{'frames/s':>12}")
@@ -49,7 +53,7 @@ def main() -> None:
         "python": platform.python_version(),
         "worlds": {},
     }
-    worlds = WORLDS if measured else WORLDS[:1]
+    worlds = WORLDS if measured else COUNTED
     for world in [" ".join(given.overrides)] if given.overrides else worlds:
         found = (measure if measured else estimate)(world.split(), given.repeats)
         report["worlds"][world] = found
