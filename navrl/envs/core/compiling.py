@@ -218,20 +218,20 @@ def _masks_where_used() -> Any:
 
     A mask with several uses would be stored, and a vector of them is stored one by one: of navigation's
     decision that was half. Where the uses lie in one loop, the compiler computes it once all the same.
-    A GPU stores masks well; without them its graph of air combat had not compiled after six minutes.
+    A GPU stores masks well.
     """
     # Not at the top: a simulator that is not compiled needs no compiler, which takes a second to import.
     from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
     class MasksWhereUsed(CustomGraphPass):
         def __call__(self, graph: torch.fx.Graph) -> None:
-            for node in reversed(list(graph.nodes)):
-                found = node.meta.get("val")
-                pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
-                if not (pointwise and isinstance(found, torch.Tensor)):
-                    continue
-                if found.dtype != torch.bool or found.device.type != "cpu":
-                    continue
+            masks = [node for node in reversed(list(graph.nodes)) if _is_mask(node)]
+            uses: dict[torch.fx.Node, int] = {}
+            for node in masks:  # a mask that masks are made of is computed for each of theirs
+                uses[node] = sum(uses.get(user, 1) for user in node.users)
+            if sum(uses.values()) > len(graph.nodes):
+                return  # in air combat masks depend on those of the tick before: copies of copies
+            for node in masks:
                 for user in [user for user in node.users if user.op != "output"][1:]:
                     with graph.inserting_before(user):
                         user.replace_input_with(node, graph.node_copy(node))
@@ -240,6 +240,15 @@ def _masks_where_used() -> Any:
             return get_hash_for_files((__file__,))
 
     return MasksWhereUsed()
+
+
+def _is_mask(node: torch.fx.Node) -> bool:
+    """Return whether a node of a graph computes one boolean for each number of a CPU."""
+    found = node.meta.get("val")
+    pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+    if not (pointwise and isinstance(found, torch.Tensor)):
+        return False
+    return found.dtype == torch.bool and found.device.type == "cpu"  # a GPU stores them well
 
 
 @functools.cache

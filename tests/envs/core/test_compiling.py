@@ -14,6 +14,7 @@ from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, check_node_safe
 from torch._inductor.exc import InductorError, InvalidCxxCompiler
 from torch._inductor.utils import run_and_get_code
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import navrl.envs.core.compiling
 from navrl.config.compose import build
@@ -21,6 +22,7 @@ from navrl.envs.core.compiling import (
     Compiled,
     CompiledGradients,
     CompiledSample,
+    _masks_where_used,
     eager_at_first,
     next_iteration,
 )
@@ -192,6 +194,23 @@ def test_many_envs_in_one_process_do_not_share_a_limit(monkeypatch):
             simulator = Simulator()
             doubled = Compiled(simulator.step, "on")(torch.ones(size))
             assert doubled.tolist() == [2.0] * size
+
+
+def test_masks_that_would_double_at_every_step_stay_as_they_are():
+    def doubling(x):
+        mask = x > 0.0
+        for _ in range(steps):
+            mask = (mask & (x < 9.0)) | (mask & (x > -9.0))
+        return mask.float()
+
+    sizes = {}
+    for steps in (1, 40):
+        graph = make_fx(doubling)(torch.ones(4)).graph
+        before = len(graph.nodes)
+        _masks_where_used()(graph)
+        sizes[steps] = len(graph.nodes) - before
+    # One step copies the first mask once. Forty would copy 2^40 - 1 masks.
+    assert sizes == {1: 1, 40: 0}
 
 
 @pytest.mark.slow
